@@ -1,0 +1,36 @@
+# make run | test | test-all | lint | bench: each sets up .venv by itself, once.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+READY := .venv/.ready
+
+.PHONY: run test test-all lint bench clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up .venv (once)"
+	@$(PYTHON) -m venv .venv
+	@$(PIP_INSTALL) torch
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $(READY)
+
+run: $(READY) ## train the quick recipe on MNIST from scratch and test it
+	@$(BIN)/capsnet train mnist --recipe quick --out runs/quick-$$(date +%Y%m%d-%H%M%S)
+
+test: lint ## lint, types and the default tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: lint ## the slow tests too
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(READY) ## the machine must be idle: see benchmarks/README.md
+	$(BIN)/python benchmarks/routing.py
+	$(BIN)/python benchmarks/train_speed.py
+
+clean:
+	rm -rf .venv dist build

@@ -1,0 +1,16 @@
+"""The one exception for what a user can cause: the command line prints its sentence and exits with code 2."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class CapsNetError(Exception):
+    """Says in one sentence what is wrong, where, and what to do about it."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> CapsNetError:
+    """The error for a name that is not registered, with the nearest one that is."""
+    known = sorted(known)
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}."
+    return CapsNetError(f"There is no {kind} '{name}'; {hint}")
