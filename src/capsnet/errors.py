@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable
 
 
-class CapsNetError(Exception):
+class CapsNetError(ValueError):
     """Says in one sentence what is wrong, where, and what to do about it."""
 
 

@@ -1,0 +1,33 @@
+"""Capsule networks in PyTorch. The names below are the public ones; torch is imported when one is first used."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from capsnet import convert, data, functional, layers, models
+    from capsnet.registry import create_model, list_models
+    from capsnet.saving import load, save
+
+_HOMES = {
+    "create_model": "capsnet.registry",
+    "list_models": "capsnet.registry",
+    "load": "capsnet.saving",
+    "save": "capsnet.saving",
+}
+_MODULES = ("convert", "data", "functional", "layers", "models")
+
+__all__ = ["convert", "create_model", "data", "functional", "layers", "list_models", "load", "models", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"capsnet.{name}")
+    raise AttributeError(f"module 'capsnet' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

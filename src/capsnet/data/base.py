@@ -1,0 +1,75 @@
+"""What a data set is: tensors in memory, how they become a model's input, and how a training batch is made.
+
+Letters: N images, B batch, C x H x W image, J classes, K pictures to reconstruct from one image (1; 2 in MultiMNIST).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+from torch.nn import functional as F
+
+from capsnet.data.preprocessing import Preprocessing
+
+
+class Split(NamedTuple):
+    """Pictures as stored, and their classes."""
+
+    images: UInt8[Tensor, "n c h w"]
+    labels: Int[Tensor, "n"]
+
+    def select(self, indices: Int[Tensor, "m"]) -> "Split":
+        """The given rows, in the given order."""
+        return Split(self.images[indices], self.labels[indices])
+
+
+class Batch(NamedTuple):
+    """What a training or evaluation step takes."""
+
+    images: Float[Tensor, "b c h w"]
+    targets: Float[Tensor, "b j"]
+    classes: Int[Tensor, "b k"]
+    originals: Float[Tensor, "b k c h w"]
+
+
+# Takes pictures as stored and gives a model's input, varied at random by the generator alone.
+Augmentation = Callable[[UInt8[Tensor, "b c h w"], torch.Generator], Float[Tensor, "b c2 h2 w2"]]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set in memory.
+
+    `augmentations` are the ways to vary training images by name; the first is the default, "none" is always there.
+    `digests` are the SHA-256 of the files read, for a run's record.
+    """
+
+    name: str
+    train: Split
+    test: Split
+    class_names: tuple[str, ...]
+    preprocessing: Preprocessing
+    image_shape: tuple[int, int, int]
+    augmentations: Mapping[str, Augmentation] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    def training_batch(self, split: Split, augmentation: str, generator: torch.Generator) -> Batch:
+        """A batch varied at random; the picture to reconstruct is the varied one."""
+        augment = self.augmentations.get(augmentation)
+        images = augment(split.images, generator) if augment else self.preprocessing.apply(split.images)
+        return self.batch(images, split.labels)
+
+    def evaluation_batch(self, split: Split) -> Batch:
+        """A batch as it is."""
+        return self.batch(self.preprocessing.apply(split.images), split.labels)
+
+    def batch(self, images: Float[Tensor, "b c h w"], labels: Int[Tensor, "b"]) -> Batch:
+        targets = F.one_hot(labels, self.num_classes).to(images.dtype)
+        return Batch(images, targets, labels.unsqueeze(1), images.unsqueeze(1))

@@ -1,0 +1,18 @@
+"""The maths: pure functions without parameters, each citing its equation."""
+
+from capsnet.functional.losses import margin_loss, reconstruction_loss
+from capsnet.functional.routing import RoutingResult, self_attention_routing
+from capsnet.functional.squashing import get_squash, length, squash, squash_sabour
+from capsnet.functional.votes import compute_votes
+
+__all__ = [
+    "RoutingResult",
+    "compute_votes",
+    "get_squash",
+    "length",
+    "margin_loss",
+    "reconstruction_loss",
+    "self_attention_routing",
+    "squash",
+    "squash_sabour",
+]

@@ -1,0 +1,30 @@
+"""Losses: the margin that makes a length a probability, and the reconstruction that makes a pose mean something.
+
+Efficient-CapsNet eq. 7 (= Sabour et al. 2017 eq. 4). The margin loss is summed over classes and averaged over the
+batch, so that an image may hold several classes. The reconstruction loss is the mean of the squares where Sabour et
+al. sum them: a weight of 0.392 here is their 0.0005 x 784.
+
+Letters: B batch, J classes.
+"""
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+def margin_loss(
+    lengths: Float[Tensor, "b j"],
+    targets: Float[Tensor, "b j"],
+    *,
+    upper: float = 0.9,
+    lower: float = 0.1,
+    absent_weight: float = 0.5,
+) -> Float[Tensor, ""]:
+    """Eq. 7: pulls present classes above `upper` and absent ones below `lower`; zero once both margins are met."""
+    present = targets * (upper - lengths).relu().square()
+    absent = (1 - targets) * (lengths - lower).relu().square()
+    return (present + absent_weight * absent).sum(dim=1).mean()
+
+
+def reconstruction_loss(images: Float[Tensor, "b *s"], targets: Float[Tensor, "b *s"]) -> Float[Tensor, ""]:
+    """The mean squared difference between a reconstruction and the image it should give back."""
+    return (images - targets).square().mean()

@@ -1,0 +1,75 @@
+"""What a routing is, and how a layer finds one by name.
+
+A routing is a function `(votes, ...) -> RoutingResult`. After the votes it may take, by keyword: learned tensors that it
+declares with `parameters=`; `activations` (B, I), how present each input capsule is, with `uses_activations=True`; and
+options that a layer's user sets, such as `iterations`.
+
+Letters: B batch, I input capsules, J output capsules, D pose size.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from capsnet.errors import CapsNetError, unknown_name
+
+
+class RoutingResult(NamedTuple):
+    """The capsules of the layer above: their poses, how present each is, and how each input was shared among them."""
+
+    poses: Float[Tensor, "b j d"]
+    activations: Float[Tensor, "b j"]
+    coupling: Float[Tensor, "b j i"]
+
+
+InitialParameters = Callable[[int, int, int], dict[str, Tensor]]
+
+
+def _no_parameters(i: int, j: int, d: int) -> dict[str, Tensor]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Routing:
+    """A registered routing: its function, its learned tensors' initial values for (I, J, D), what it needs to know."""
+
+    name: str
+    function: Callable[..., RoutingResult]
+    parameters: InitialParameters
+    uses_activations: bool
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Refuses an option that the function does not take, by name."""
+        known = {
+            p.name for p in inspect.signature(self.function).parameters.values() if p.kind is p.KEYWORD_ONLY
+        }
+        for option in options:
+            if option not in known:
+                takes = ", ".join(sorted(known)) or "none"
+                raise CapsNetError(f"Routing '{self.name}' has no option '{option}'; its options: {takes}.")
+
+
+ROUTINGS: dict[str, Routing] = {}
+
+
+def register_routing(
+    name: str, *, parameters: InitialParameters = _no_parameters, uses_activations: bool = False
+) -> Callable[[Callable[..., RoutingResult]], Callable[..., RoutingResult]]:
+    """Makes a function available to every capsule layer under `name`."""
+
+    def register(function: Callable[..., RoutingResult]) -> Callable[..., RoutingResult]:
+        ROUTINGS[name] = Routing(name, function, parameters, uses_activations)
+        return function
+
+    return register
+
+
+def get_routing(name: str) -> Routing:
+    """A routing by its name."""
+    if name not in ROUTINGS:
+        raise unknown_name("routing", name, ROUTINGS)
+    return ROUTINGS[name]

@@ -1,0 +1,74 @@
+"""What every system is: an encoder from image to class capsules and, where it has one, a decoder back to the image.
+
+Letters: B batch, J classes, D pose size, I input capsules, C x H x W image.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from capsnet.errors import CapsNetError
+from capsnet.functional.losses import margin_loss
+from capsnet.functional.squashing import length
+from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
+from capsnet.registry import Architecture, ImageShape
+
+
+class Output(NamedTuple):
+    """What a model says of a batch. `poses` is a CNN's feature vector where there are no capsules; `coupling` is filled when
+    asked for; `logits` where scores come from a softmax or a sigmoid."""
+
+    poses: Float[Tensor, "b ..."]
+    scores: Float[Tensor, "b j"]
+    coupling: Float[Tensor, "b j i"] | None = None
+    logits: Float[Tensor, "b j"] | None = None
+
+
+class CapsuleModel(nn.Module):
+    """An encoder and perhaps a decoder, with the loss that its paper trains the scores with."""
+
+    architecture: Architecture
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module | None, image_shape: ImageShape) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.image_shape = image_shape
+
+    def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
+        """Scores and poses of float images that are already pre-processed; nothing is scaled here."""
+        if tuple(images.shape[1:]) != self.image_shape:
+            expected = "x".join(map(str, self.image_shape))
+            got = "x".join(map(str, images.shape[1:]))
+            raise CapsNetError(f"This model takes images of shape {expected}; got {got}.")
+        return self.encoder(images, coupling=coupling)
+
+    def reconstruct(
+        self, poses: Float[Tensor, "b j d"], classes: Int[Tensor, "b"] | None = None
+    ) -> Float[Tensor, "b c h w"]:
+        """The picture that one class's pose stands for; the longest capsule's, unless `classes` are given."""
+        if self.decoder is None:
+            raise CapsNetError("This model has no decoder, so it cannot reconstruct.")
+        if classes is None:
+            classes = length(poses).argmax(dim=1)
+        return self.decoder(mask_poses(poses, classes).flatten(1))
+
+    def classification_loss(
+        self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
+    ) -> Float[Tensor, ""]:
+        """Eq. 7. `progress`, from 0 to 1 over training, is for losses that change on the way."""
+        return margin_loss(output.scores, targets)
+
+
+def build_decoder(
+    decoder: bool | str, features: int, image_shape: ImageShape, *, default: str = "dense"
+) -> nn.Module | None:
+    """A model's `decoder=` option: False, True (the paper's), "dense" or "conv"."""
+    kinds: dict[Any, type[DenseDecoder] | type[ConvDecoder]] = {"dense": DenseDecoder, "conv": ConvDecoder}
+    if decoder is False:
+        return None
+    kind = default if decoder is True else decoder
+    if kind not in kinds:
+        raise CapsNetError(f"decoder is True, False, 'dense' or 'conv', not {decoder!r}.")
+    return kinds[kind](features, image_shape)
