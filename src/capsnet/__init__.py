@@ -7,10 +7,14 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from capsnet import convert, data, functional, layers, models
+    from capsnet.card import Card
+    from capsnet.errors import CapsNetError
     from capsnet.registry import create_model, list_models
     from capsnet.saving import load, save
 
 _HOMES = {
+    "CapsNetError": "capsnet.errors",
+    "Card": "capsnet.card",
     "create_model": "capsnet.registry",
     "list_models": "capsnet.registry",
     "load": "capsnet.saving",
@@ -18,7 +22,19 @@ _HOMES = {
 }
 _MODULES = ("convert", "data", "functional", "layers", "models")
 
-__all__ = ["convert", "create_model", "data", "functional", "layers", "list_models", "load", "models", "save"]
+__all__ = [
+    "CapsNetError",
+    "Card",
+    "convert",
+    "create_model",
+    "data",
+    "functional",
+    "layers",
+    "list_models",
+    "load",
+    "models",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from capsnet.card import Card
 from capsnet.errors import CapsNetError
 from capsnet.functional.losses import margin_loss
 from capsnet.functional.squashing import length
@@ -29,6 +30,7 @@ class CapsuleModel(nn.Module):
     """An encoder and perhaps a decoder, with the loss that its paper trains the scores with."""
 
     architecture: Architecture
+    card: Card | None = None
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module | None, image_shape: ImageShape) -> None:
         super().__init__()

@@ -1,0 +1,178 @@
+"""Weights on disk: a folder with `model.safetensors` and `config.json`. Nothing is ever unpickled.
+
+Two files cannot be replaced in one step, so the tensors' file also carries the whole configuration as its
+metadata: it alone is complete, and is renamed into place before `config.json`, the copy for people and other
+programs. Both name the tensors' checksum. `config.json` counts while its checksum is the tensors' own (so a
+class name may be edited in it); a crash between the two renames leaves a stale one, and then the metadata counts.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from capsnet.card import Card
+from capsnet.errors import CapsNetError
+from capsnet.files import atomic_write, read_json, write_json
+from capsnet.registry import Architecture, create_model
+
+if TYPE_CHECKING:
+    from capsnet.models.base import CapsuleModel
+
+FORMAT_VERSION = 1
+TENSORS = "model.safetensors"
+CONFIG = "config.json"
+BUNDLED = Path(__file__).parent / "weights"
+
+
+def save(model: "CapsuleModel", path: str | Path, *, card: Card | None = None, half: bool = False) -> None:
+    """Writes a model's weights and how to build it again into the folder `path`, replacing those there.
+
+    Args:
+        card: kept with the weights; the model's own when left out.
+        half: store the learned values in 16 bits; running statistics stay in 32, and `load` gives 32 for all.
+    """
+    architecture: Architecture | None = getattr(model, "architecture", None)
+    if architecture is None:
+        raise CapsNetError(
+            "Only a model made by create_model can be saved: others don't say how to build them."
+        )
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    if half:
+        tensors.update({name: tensors[name].half() for name, _ in model.named_parameters()})
+    card = card or model.card or Card()
+    config = {
+        "format_version": FORMAT_VERSION,
+        "model": architecture.name,
+        "image_shape": list(architecture.image_shape),
+        "num_classes": architecture.num_classes,
+        "options": architecture.options,
+        **card.to_dict(),
+        "tensors_sha256": checksum(tensors),
+    }
+    try:
+        metadata = json.dumps(config, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise CapsNetError(f"The model's options and card must fit into JSON: {error}.") from error
+    atomic_write(Path(path) / TENSORS, to_bytes(tensors, {"capsnet": metadata}))
+    write_json(Path(path) / CONFIG, config)
+
+
+def load(name_or_path: str | Path) -> "CapsuleModel":
+    """A model with its weights, in evaluation mode, and what they say about themselves as `model.card`.
+
+    Args:
+        name_or_path: a bundled name such as "efficient_capsnet.mnist", a weights folder, or a run folder (its
+            best weights if it kept any, else its last).
+    """
+    folder = weights_folder(name_or_path)
+    config, tensors = _read(folder)
+    model = _build(folder, config, tensors)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def bundled_names() -> list[str]:
+    """The weights that come with the package."""
+    return sorted(file.parent.name for file in BUNDLED.glob(f"*/{TENSORS}"))
+
+
+def weights_folder(name_or_path: str | Path) -> Path:
+    """The folder that holds the tensors: see `load`."""
+    if str(name_or_path) in bundled_names():
+        return BUNDLED / str(name_or_path)
+    path = Path(name_or_path)
+    if path.name == TENSORS and path.is_file():
+        return path.parent
+    for folder in (path, path / "best", path / "last"):
+        if (folder / TENSORS).is_file():
+            return folder
+    if path.exists():
+        raise CapsNetError(
+            f"'{path}' holds no weights: no {TENSORS} in it, nor in its sub-folders best and last."
+        )
+    names = ", ".join(bundled_names()) or "none"
+    raise CapsNetError(
+        f"There are no weights '{name_or_path}': neither a folder nor a bundled name ({names})."
+    )
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and values, so that a flipped bit is noticed."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    file = folder / TENSORS
+    try:
+        with safe_open(file, framework="pt") as opened:
+            metadata = (opened.metadata() or {}).get("capsnet")
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, it is no mapping
+        config = json.loads(metadata) if metadata is not None else None
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise CapsNetError(f"'{file}' is damaged: {error}.") from error
+    except OSError as error:
+        raise CapsNetError(f"Could not read '{file}': {error.strerror or error}.") from error
+    if not isinstance(config, dict):
+        raise CapsNetError(f"'{file}' was not written by capsnet: it does not say which model it is for.")
+    version = config.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise CapsNetError(
+            f"'{file}' has format version {version}; this capsnet reads up to {FORMAT_VERSION} only."
+        )
+    if checksum(tensors) != config.get("tensors_sha256"):
+        raise CapsNetError(f"'{file}' is damaged: its values don't have the checksum that it states.")
+    if (folder / CONFIG).exists():
+        copy = read_json(folder / CONFIG)
+        if isinstance(copy, dict) and copy.get("tensors_sha256") == config["tensors_sha256"]:
+            config = copy
+    return config, tensors
+
+
+def _build(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> "CapsuleModel":
+    try:
+        name, shape, classes = str(config["model"]), config["image_shape"], config["num_classes"]
+        options = {key: _tuples(value) for key, value in config["options"].items()}
+        card = Card.from_dict(config)
+        # First without memory: a wrong shape is found before anything of that size is allocated.
+        with torch.device("meta"):
+            expected = create_model(name, shape, classes, **options).state_dict()
+        _check(expected, tensors)
+        if card.class_names and len(card.class_names) != classes:
+            raise CapsNetError(f"{len(card.class_names)} class names for {classes} classes.")
+        # The initial values are thrown away, so drawing them must not move the caller's random numbers.
+        with torch.random.fork_rng(devices=[]):
+            model = create_model(name, shape, classes, **options)
+    except CapsNetError as error:
+        raise CapsNetError(f"The weights in '{folder}' cannot be used: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CapsNetError(f"The configuration in '{folder}' is damaged: {error!r}.") from error
+    model.card = card
+    return model
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has no tuples and no option is a list, so a model that is built again has equal options."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _check(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    for name in expected.keys() - tensors.keys():
+        raise CapsNetError(f"the tensor '{name}' is missing.")
+    for name in tensors.keys() - expected.keys():
+        raise CapsNetError(f"the tensor '{name}' does not belong to this model.")
+    for name, tensor in expected.items():
+        if tensor.shape != tensors[name].shape:
+            want, got = tuple(tensor.shape), tuple(tensors[name].shape)
+            raise CapsNetError(f"the tensor '{name}' has shape {got}, the model needs {want}.")
