@@ -3,16 +3,17 @@
 Letters: N images, B batch, C x H x W image, J classes, K pictures to reconstruct from one image (1; 2 in MultiMNIST).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
+from capsnet.data.preprocessing import Preprocessing
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
-from capsnet.data.preprocessing import Preprocessing
+from capsnet.errors import unknown_name
 
 
 class Split(NamedTuple):
@@ -44,7 +45,7 @@ class DataSet:
     """A data set in memory.
 
     `augmentations` are the ways to vary training images by name; the first is the default, "none" is always there.
-    `digests` are the SHA-256 of the files read, for a run's record.
+    `digests` are the SHA-256 of the files read, for a run's record. `views` is how often an epoch shows each image.
     """
 
     name: str
@@ -55,10 +56,16 @@ class DataSet:
     image_shape: tuple[int, int, int]
     augmentations: Mapping[str, Augmentation] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
+    views: int = 1
 
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    def check_augmentation(self, name: str) -> None:
+        """Refuses a way to vary images that this data set does not have."""
+        if name not in self.augmentations and name != "none":
+            raise unknown_name(f"augmentation for '{self.name}'", name, {*self.augmentations, "none"})
 
     def training_batch(self, split: Split, augmentation: str, generator: torch.Generator) -> Batch:
         """A batch varied at random; the picture to reconstruct is the varied one."""
@@ -66,9 +73,12 @@ class DataSet:
         images = augment(split.images, generator) if augment else self.preprocessing.apply(split.images)
         return self.batch(images, split.labels)
 
-    def evaluation_batch(self, split: Split) -> Batch:
-        """A batch as it is."""
-        return self.batch(self.preprocessing.apply(split.images), split.labels)
+    def evaluation_batches(self, split: Split, batch_size: int) -> Iterator[Batch]:
+        """The split as it is, in order, a batch at a time."""
+        for images, labels in zip(
+            split.images.split(batch_size), split.labels.split(batch_size), strict=True
+        ):
+            yield self.batch(self.preprocessing.apply(images), labels)
 
     def batch(self, images: Float[Tensor, "b c h w"], labels: Int[Tensor, "b"]) -> Batch:
         targets = F.one_hot(labels, self.num_classes).to(images.dtype)

@@ -103,7 +103,9 @@ class EfficientEncoder(nn.Module):
         channels = (image_shape[0], *CHANNELS)
         self.blocks = nn.Sequential(
             *(
-                ConvBlock((channels[n], channels[n + 1]), kernels[n], (axes[0][n], axes[1][n]), activation, norm)
+                ConvBlock(
+                    (channels[n], channels[n + 1]), kernels[n], (axes[0][n], axes[1][n]), activation, norm
+                )
                 for n in range(4)
             )
         )

@@ -1,0 +1,103 @@
+"""A run's settings: frozen, without torch, saved as JSON and run again from it."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from capsnet.errors import CapsNetError
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that training needs beside the model and the data."""
+
+    name: str
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    schedule: Literal["exponential", "cosine"] = "exponential"
+    decay: float = 1.0
+    """exponential: the factor that each epoch multiplies the learning rate by"""
+    floor: float = 0.0
+    """the lowest learning rate"""
+    warmup: float = 0.0
+    """cosine: the share of all steps in which the learning rate rises from zero"""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    epsilon: float = 1e-7
+    weight_decay: float = 0.0
+    average: float | None = None
+    """the decay of the moving average of the weights that is evaluated and kept, if any"""
+    augmentation: str | None = None
+    """by name; the data set's own when None"""
+    reconstruction_weight: float = 0.392
+    reconstruct_fraction: float = 1.0
+    """the share of each batch that is reconstructed, where the decoder is the cost"""
+
+    def __post_init__(self) -> None:
+        _require(self.epochs >= 1, f"--epochs is at least 1; got {self.epochs}.")
+        _require(self.batch_size >= 1, f"The batch size is at least 1; got {self.batch_size}.")
+        _require(self.learning_rate > 0, f"The learning rate is above 0; got {self.learning_rate}.")
+        _require(self.schedule in ("exponential", "cosine"), f"There is no schedule '{self.schedule}'.")
+        _require(0 <= self.warmup < 1, f"The warm-up is a share of all steps below 1; got {self.warmup}.")
+        _require(self.average is None or 0 < self.average < 1, f"average lies in (0, 1); got {self.average}.")
+        _require(
+            0 < self.reconstruct_fraction <= 1,
+            f"reconstruct_fraction lies in (0, 1]; got {self.reconstruct_fraction}.",
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """One run: what is trained on what, how, from which seed."""
+
+    dataset: str
+    model: str
+    recipe: Recipe
+    seed: int = 0
+    model_options: dict[str, Any] = field(default_factory=dict)
+    dataset_options: dict[str, Any] = field(default_factory=dict)
+    validation: int | None = None
+    """images held out of the training set to select on; None means min(5,000, 10 %)"""
+    limit: int | None = None
+    """training images kept after the seeded shuffle"""
+    init: str | None = None
+    """weights to start from"""
+    device: str = "auto"
+    threads: int | None = None
+    precision: Literal["float32", "bf16"] = "float32"
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.seed < 2**63, f"--seed is a whole number from 0; got {self.seed}.")
+        _require(self.limit is None or self.limit >= 1, f"--limit is at least 1; got {self.limit}.")
+        _require(
+            self.validation is None or self.validation >= 0,
+            f"--validation is at least 0; got {self.validation}.",
+        )
+        _require(self.threads is None or self.threads >= 1, f"--threads is at least 1; got {self.threads}.")
+        _require(self.precision in ("float32", "bf16"), f"There is no precision '{self.precision}'.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Config":
+        """The reverse of `to_dict`; what does not fit is an error that names it."""
+        try:
+            return cls(**{**values, "recipe": Recipe(**values["recipe"])})
+        except (TypeError, KeyError) as error:
+            raise CapsNetError(f"This is not a run's configuration: {error}.") from None
+
+    def differences(self, other: "Config") -> list[str]:
+        """The settings that make another training of it; the device and its threads do not."""
+        mine, theirs = self.to_dict(), other.to_dict()
+        flat_mine = {**mine, **mine.pop("recipe"), "recipe": self.recipe.name}
+        flat_theirs = {**theirs, **theirs.pop("recipe"), "recipe": other.recipe.name}
+        free = {"device", "threads", "name"}
+        return [k for k in flat_mine if k not in free and flat_mine[k] != flat_theirs[k]]
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise CapsNetError(sentence)

@@ -1,0 +1,82 @@
+"""How often a model is wrong on a split, and by how much.
+
+An image may hold K classes (two in MultiMNIST): the K best scores are the prediction. Then two errors are in use, which differ by up to
+a factor of two, and both are given by name: the pair error (both classes must be right; Sabour et al. 2017) and the digit
+error (half credit for one of two; the program of Mazzia et al. 2021).
+
+Letters: B batch, J classes, K classes in an image.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from capsnet.data.base import DataSet, Split
+from capsnet.models.base import CapsuleModel
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Counts over a split; `loss` is the mean classification loss."""
+
+    images: int
+    wrong_images: int
+    wrong_classes: int
+    classes_per_image: int
+    loss: float
+
+    @property
+    def error_percent(self) -> float:
+        """Images with anything wrong; for two classes an image, the pair error."""
+        return round(100 * self.wrong_images / self.images, 6)
+
+    @property
+    def digit_error_percent(self) -> float:
+        """Classes not found, of all that are there."""
+        return round(100 * self.wrong_classes / (self.images * self.classes_per_image), 6)
+
+    def named_errors(self, prefix: str = "") -> dict[str, float]:
+        """The error, or the pair and the digit error, under their names."""
+        if self.classes_per_image == 1:
+            return {f"{prefix}error_percent": self.error_percent}
+        return {
+            f"{prefix}pair_error_percent": self.error_percent,
+            f"{prefix}digit_error_percent": self.digit_error_percent,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"images": self.images, "errors": self.wrong_images, **self.named_errors(), "loss": self.loss}
+
+
+@torch.inference_mode()
+def evaluate(
+    model: CapsuleModel,
+    dataset: DataSet,
+    split: Split,
+    *,
+    batch_size: int = 250,
+    on_batch: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Runs the model over the split in evaluation mode; `on_batch` hears how many images each batch had."""
+    if not len(split.labels):
+        raise ValueError("cannot evaluate an empty split")
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    images, wrong_images, wrong_classes, k, loss = 0, 0, 0, 1, 0.0
+    for batch in dataset.evaluation_batches(split, batch_size):
+        output = model(batch.images.to(device))
+        targets = batch.targets.to(device)
+        b, k = batch.classes.shape
+        found = targets.gather(1, output.scores.topk(k, dim=1).indices).sum(dim=1)
+        wrong_images += int((found < k).sum())
+        wrong_classes += int((k - found).sum())
+        loss += float(model.classification_loss(output, targets)) * b
+        images += b
+        if on_batch:
+            on_batch(b)
+    model.train(was_training)
+    return Evaluation(images, wrong_images, wrong_classes, k, loss / images)

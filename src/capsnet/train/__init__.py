@@ -1,0 +1,1 @@
+"""Training: recipes, the loop, the run's folder."""

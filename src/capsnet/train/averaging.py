@@ -1,0 +1,30 @@
+"""A moving average of the weights, BatchNorm's running statistics included, which often generalises better than the last step.
+
+The decay is warmed up as min(decay, (1 + t)/(10 + t)), so that the average forgets the initial values early on.
+"""
+
+import copy
+
+import torch
+from torch import nn
+
+
+class MovingAverage:
+    """Keeps an averaged copy of a model; `model` is ready to evaluate and to save."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        """Moves the average towards the model after step number `step`, from 0."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        floats = [
+            (mine, theirs)
+            for mine, theirs in zip(
+                self.model.state_dict().values(), model.state_dict().values(), strict=True
+            )
+            if mine.is_floating_point()
+        ]
+        torch._foreach_lerp_([mine for mine, _ in floats], [theirs for _, theirs in floats], 1 - decay)

@@ -1,0 +1,92 @@
+"""What is kept of a run: the last and the best weights while it goes, the one test at its end."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capsnet.card import Card
+from capsnet.config import Config, Recipe
+from capsnet.data.base import DataSet, Split
+from capsnet.evaluate.metrics import evaluate
+from capsnet.models.base import CapsuleModel
+from capsnet.saving import load, save
+from capsnet.train.provenance import provenance
+from capsnet.train.state import Progress
+
+
+def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, Any]) -> Card:
+    """What weights are kept with."""
+    return Card(
+        class_names=dataset.class_names,
+        preprocessing=dataset.preprocessing.to_dict(),
+        provenance={
+            "dataset": dataset.name,
+            "recipe": config.recipe.name,
+            "seed": config.seed,
+            "epochs": epochs,
+        },
+        score=score,
+    )
+
+
+def keep_weights(folder: Path, model: CapsuleModel, dataset: DataSet, config: Config, now: Progress) -> None:
+    """last/ after every epoch; best/ whenever the validation error is the lowest yet, ties by the loss."""
+    row = now.rows[-1]
+    score = {"validation_error_percent": row["validation_error_percent"]}
+    card = make_card(dataset, config, row["epoch"], score)
+    save(model, folder / "last", card=card)
+    if row["validation_error_percent"] is None:
+        return
+    key = [row["validation_error_percent"], row["validation_loss"]]
+    if now.best_key is None or key < now.best_key:
+        now.best_key = key
+        save(model, folder / "best", card=card)
+
+
+def finish(
+    folder: Path,
+    model: CapsuleModel,
+    dataset: DataSet,
+    train_split: Split,
+    config: Config,
+    recipe: Recipe,
+    now: Progress,
+    device: torch.device,
+    threads: int,
+) -> dict[str, Any]:
+    """Tests the selected weights (the best on validation; the last without one), once, and gives the run's result."""
+    selected = "best" if now.best_key else "last"
+    chosen = load(str(folder / selected)).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    test = evaluate(chosen, dataset, dataset.test)
+    training = evaluate(chosen, dataset, train_split)
+    origin = provenance(device, threads)
+    epochs_kept = chosen.card.provenance["epochs"]
+    score: dict[str, Any] = {
+        **training.named_errors("train_"),
+        "validation_error_percent": now.best_key[0] if now.best_key else None,
+        **test.named_errors("test_"),
+    }
+    card = make_card(dataset, config, epochs_kept, score)
+    save(chosen, folder / selected, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
+    return {
+        "model": config.model,
+        "dataset": dataset.name,
+        "recipe": config.recipe.name,
+        "seed": config.seed,
+        "epochs": recipe.epochs,
+        **score,
+        "test_errors": test.wrong_images,
+        "test_images": test.images,
+        "test_loss": test.loss,
+        "selected": {"weights": selected, "epoch": epochs_kept},
+        "images_per_second": sum(r["images_per_second"] * r["seconds"] for r in now.rows) / now.seconds,
+        "seconds": now.seconds,
+        "train_images": len(train_split.labels),
+        "batch_size": recipe.batch_size,
+        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
+        **origin,
+        "data": dict(dataset.digests),
+        "config": config.to_dict(),
+        "curve": now.rows,
+    }

@@ -1,0 +1,208 @@
+"""The training loop, top to bottom: a network is trained, selected on held-out training images, and tested once.
+
+Every step is a function of the seed and its own number (see randomness.py), so a run that is killed at any moment and resumed from its
+last state repeats the lost steps exactly and ends with the same bits.
+"""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capsnet.config import Config, Recipe
+from capsnet.data import load_dataset
+from capsnet.data.base import Batch, Split
+from capsnet.errors import CapsNetError
+from capsnet.evaluate.metrics import evaluate
+from capsnet.functional.losses import reconstruction_loss
+from capsnet.models.base import CapsuleModel
+from capsnet.train.averaging import MovingAverage
+from capsnet.train.finish import finish, keep_weights
+from capsnet.train.prepare import (
+    build_model,
+    build_optimizer,
+    choose_device,
+    fit_batch,
+    prepare_splits,
+    set_threads,
+)
+from capsnet.train.progress import Reporter, Silent
+from capsnet.train.randomness import derive_seed, generator
+from capsnet.train.run_folder import RunFolder
+from capsnet.train.schedule import learning_rate
+from capsnet.train.state import Progress, diverged, load_state, save_state
+
+SECONDS_BETWEEN_STATES = 20.0
+
+
+class Interrupted(Exception):
+    """Ctrl-C, after the state was saved."""
+
+
+def training_loss(model: CapsuleModel, batch: Batch, recipe: Recipe, progress: float) -> Tensor:
+    """The model's classification loss plus the weighted reconstruction of each class in the image by its own capsule."""
+    output = model(batch.images)
+    loss = model.classification_loss(output, batch.targets, progress=progress)
+    if model.decoder is None or recipe.reconstruction_weight == 0:
+        return loss
+    b, k = batch.classes.shape
+    some = max(1, round(b * recipe.reconstruct_fraction))
+    for n in range(k):
+        picture = model.reconstruct(output.poses[:some], batch.classes[:some, n])
+        error = reconstruction_loss(picture, batch.originals[:some, n])
+        loss = loss + recipe.reconstruction_weight / k * error
+    return loss
+
+
+def train(
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    data_dir: Path | None = None,
+    reporter: Reporter | None = None,
+    seconds_between_states: float = SECONDS_BETWEEN_STATES,
+) -> dict[str, Any]:
+    """Trains `config` in `folder` and gives the content of its result.json."""
+    reporter = reporter or Silent()
+    run = RunFolder(folder, config, resume=resume)
+    if run.finished:
+        return run.finished
+
+    device, threads = choose_device(config.device), set_threads(config.threads)
+    dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
+    train_split, validation_split = prepare_splits(config, dataset)
+    train_split = Split(*(t.to(device) for t in train_split))
+    recipe = fit_batch(config.recipe, len(train_split.labels))
+    # Channels last is the convolutions' own layout on CPUs and tensor cores: benchmarks/README.md has the measurement.
+    model = build_model(config, dataset).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = build_optimizer(model, recipe)
+    average = MovingAverage(model, recipe.average) if recipe.average else None
+    evaluated = average.model if average else model
+    if config.compile:
+        for part in filter(None, (model.encoder, model.decoder)):
+            part.compile()
+
+    images_per_epoch = len(train_split.labels) * dataset.views
+    steps_per_epoch = -(-images_per_epoch // recipe.batch_size)
+    total_steps = recipe.epochs * steps_per_epoch
+    now = Progress()
+    if run.started:
+        now = load_state(folder, model, optimizer, average)
+    else:
+        run.write_config(config)
+        save_state(folder, model, optimizer, average, now)
+
+    reporter.start(
+        f"{config.model} on {dataset.name}: {recipe.epochs} epochs of {images_per_epoch:,} images, batch {recipe.batch_size}, "
+        f"{device} with {threads} threads, in {folder}",
+        recipe.epochs,
+        images_per_epoch,
+    )
+    augmentation = recipe.augmentation or next(iter(dataset.augmentations), "none")
+    dataset.check_augmentation(augmentation)
+    model.train()
+    saved_at = time.monotonic()
+    order: Tensor | None = None
+    with deferred_interrupt() as interrupted:
+        while now.step < total_steps:
+            epoch, index = divmod(now.step, steps_per_epoch)
+            if order is None or index == 0:
+                order = epoch_order(config.seed, epoch, len(train_split.labels), dataset.views).to(device)
+                reporter.epoch_begins(epoch + 1, now.images)
+            began = time.perf_counter()
+            rows = order[index * recipe.batch_size : (index + 1) * recipe.batch_size]
+            noise = generator(config.seed, "augment", now.step, device=device)
+            batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
+            torch.manual_seed(derive_seed(config.seed, "dropout", now.step))
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(recipe, now.step, steps_per_epoch)
+            with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
+                loss = training_loss(model, batch, recipe, now.step / total_steps)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            if average:
+                average.update(model, now.step)
+
+            now.loss_sum += loss.item() * len(rows)
+            now.images += len(rows)
+            now.step += 1
+            now.seconds += time.perf_counter() - began
+            if now.loss_sum != now.loss_sum or abs(now.loss_sum) == float("inf"):
+                raise CapsNetError(diverged(now.step, folder))
+            reporter.step(len(rows), now.loss_sum / now.images, now.rate(images_per_epoch))
+
+            if now.step % steps_per_epoch == 0:
+                row = end_epoch(now, evaluated, dataset, validation_split, recipe, steps_per_epoch)
+                keep_weights(folder, evaluated, dataset, config, now)
+                run.write_metrics(now.rows)
+                reporter.epoch_ends(row)
+            due = time.monotonic() - saved_at > seconds_between_states
+            if due or interrupted.is_set() or now.step % steps_per_epoch == 0:
+                save_state(folder, model, optimizer, average, now)
+                saved_at = time.monotonic()
+            if interrupted.is_set():
+                raise Interrupted(f"Stopped at step {now.step} of {total_steps}; --resume continues it.")
+
+    reporter.say("Testing")
+    result = finish(folder, evaluated, dataset, train_split, config, recipe, now, device, threads)
+    run.write_result(result)
+    return result
+
+
+def epoch_order(seed: int, epoch: int, images: int, views: int) -> Tensor:
+    """Every image `views` times, shuffled anew each epoch."""
+    order = torch.randperm(images * views, generator=generator(seed, "order", epoch))
+    return order % images
+
+
+def end_epoch(
+    now: Progress,
+    model: CapsuleModel,
+    dataset: Any,
+    validation: Split | None,
+    recipe: Recipe,
+    steps_per_epoch: int,
+) -> dict[str, Any]:
+    """Adds the epoch's row to `now` and begins the next one."""
+    scores = evaluate(model, dataset, validation) if validation else None
+    seconds = now.seconds - sum(row["seconds"] for row in now.rows)
+    row = {
+        "epoch": now.step // steps_per_epoch,
+        "loss": now.loss_sum / now.images,
+        "learning_rate": learning_rate(recipe, now.step - 1, steps_per_epoch),
+        "validation_error_percent": scores.error_percent if scores else None,
+        "validation_loss": scores.loss if scores else None,
+        "images_per_second": now.images / seconds,
+        "seconds": seconds,
+    }
+    now.rows.append(row)
+    now.loss_sum, now.images = 0.0, 0
+    return row
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[threading.Event]:
+    """Ctrl-C sets a flag that is looked at between steps, where the state is whole; a second one stops at once."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(*_: object) -> None:
+        flag.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield flag
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,112 @@
+"""From a configuration to what the loop needs: a device, splits of the data, a model, an optimiser."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from capsnet.config import Config, Recipe
+from capsnet.data.base import DataSet, Split
+from capsnet.data.splits import limit, split_validation
+from capsnet.errors import CapsNetError
+from capsnet.models.base import CapsuleModel
+from capsnet.registry import create_model, get_entry
+from capsnet.saving import load
+from capsnet.train.randomness import derive_seed
+
+VALIDATION_IMAGES = 5000
+SMALLEST_SHARE = 20  # a batch is at most this part of the training images
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes CUDA, then MPS, then the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise CapsNetError(
+            f"The device '{name}' is not usable here ({reason}); leave --device out."
+        ) from None
+    return device
+
+
+def set_threads(threads: int | None) -> int:
+    """Sets and tells the number of threads that torch computes with."""
+    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    return torch.get_num_threads()
+
+
+def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | None]:
+    """The training images and, unless `validation` is 0, the held-out ones that select."""
+    train = dataset.train
+    if config.limit is not None:
+        train = limit(train, config.limit, config.seed)
+    count = config.validation
+    if count is None:
+        count = min(VALIDATION_IMAGES, len(train.labels) // 10)
+    return split_validation(train, count, config.seed) if count else (train, None)
+
+
+def fit_batch(recipe: Recipe, images: int) -> Recipe:
+    """The recipe with a batch of at most a twentieth of the training images, so that small sets get enough steps."""
+    return replace(recipe, batch_size=min(recipe.batch_size, max(1, images // SMALLEST_SHARE)))
+
+
+def build_model(config: Config, dataset: DataSet) -> CapsuleModel:
+    """A model that fits the data set, with initial values from the run's seed or from `init`."""
+    torch.manual_seed(derive_seed(config.seed, "initial values"))
+    if config.init is not None:
+        model = load(config.init)
+        check_fits(model, dataset, config.init)
+        if config.model_options.get("decoder") is False:
+            model.decoder = None
+        return model.train()
+    entry = get_entry(config.model)
+    options: dict[str, Any] = {
+        k: tuple(map(tuple, v)) if k == "capsule_layers" else v for k, v in config.model_options.items()
+    }
+    shape = dataset.image_shape
+    try:
+        return create_model(config.model, shape, dataset.num_classes, **options)
+    except CapsNetError as error:
+        if shape == entry.image_shape:
+            raise
+        raise CapsNetError(
+            f"Model '{config.model}' does not fit data set '{dataset.name}': {error}"
+        ) from None
+
+
+def check_fits(model: CapsuleModel, dataset: DataSet, weights: str) -> None:
+    """Weights and data set must agree on the image shape and the number of classes."""
+    if model.image_shape != dataset.image_shape or model.architecture.num_classes != dataset.num_classes:
+        ours = "x".join(map(str, model.image_shape))
+        theirs = "x".join(map(str, dataset.image_shape))
+        raise CapsNetError(
+            f"The weights '{weights}' take {ours} images of {model.architecture.num_classes} classes, but "
+            f"'{dataset.name}' has {theirs} images of {dataset.num_classes} classes."
+        )
+
+
+def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimizer:
+    """The recipe's optimiser; Adam in its fused form, the faster one on CPUs too."""
+    parameters = model.parameters()
+    if recipe.optimizer == "rmsprop":
+        return torch.optim.RMSprop(
+            parameters,
+            lr=recipe.learning_rate,
+            alpha=0.9,
+            eps=recipe.epsilon,
+            weight_decay=recipe.weight_decay,
+        )
+    fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
+    return torch.optim.AdamW(
+        parameters,
+        lr=recipe.learning_rate,
+        eps=recipe.epsilon,
+        weight_decay=recipe.weight_decay,
+        fused=fused,
+    )

@@ -1,0 +1,19 @@
+"""Every random number of a run comes from its seed and its place: (seed, "order", epoch), (seed, "augment", step), ...
+
+So nothing about randomness has to be stored to resume at any step, and what one part draws never shifts another's numbers.
+"""
+
+import hashlib
+
+import torch
+
+
+def derive_seed(seed: int, *place: str | int) -> int:
+    """A 63-bit seed for one place of a run; the same on every machine."""
+    digest = hashlib.sha256(repr((seed, *place)).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def generator(seed: int, *place: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator for one place of a run."""
+    return torch.Generator(device).manual_seed(derive_seed(seed, *place))

@@ -1,0 +1,108 @@
+"""The state of a run: all that resuming needs, in one safetensors file, replaced atomically.
+
+Tensors: the model's, the optimiser's and the average's, by prefix. Everything else (step, sums of the running epoch, finished
+epochs' rows) is JSON in the file's own header, so the two can't disagree after a crash.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from capsnet.errors import CapsNetError
+from capsnet.files import atomic_write
+from capsnet.train.averaging import MovingAverage
+
+FILE = Path("state") / "state.safetensors"
+
+
+@dataclass
+class Progress:
+    """Where a run is."""
+
+    step: int = 0
+    loss_sum: float = 0.0
+    images: int = 0
+    """images seen in the running epoch, and the sum of their losses"""
+    seconds: float = 0.0
+    """spent in training steps, over all sittings"""
+    best_key: list[float] | None = None
+    """validation error and loss of the weights in best/"""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """one for each finished epoch"""
+
+    def rate(self, images_per_epoch: int) -> float:
+        """Images a second, over the whole run."""
+        return (len(self.rows) * images_per_epoch + self.images) / self.seconds
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    entries = optimizer.state_dict()["state"]
+    return {f"{index}.{key}": value for index, entry in entries.items() for key, value in entry.items()}
+
+
+def save_state(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: MovingAverage | None,
+    progress: Progress,
+) -> None:
+    """Writes the state; refuses one with a value that is not finite, so that the last good one stays."""
+    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
+    if not all(bool(t.isfinite().all()) for t in tensors.values()):
+        raise CapsNetError(diverged(progress.step, folder))
+    tensors |= {f"optimizer.{k}": v for k, v in _optimizer_tensors(optimizer).items()}
+    if average is not None:
+        tensors |= {f"average.{k}": v for k, v in average.model.state_dict().items()}
+    content = save(
+        {k: v.detach().cpu().contiguous() for k, v in tensors.items()},
+        metadata={"progress": json.dumps(asdict(progress))},
+    )
+    atomic_write(folder / FILE, content)
+
+
+def load_state(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None
+) -> Progress:
+    """Puts a saved state into the model, the optimiser and the average; gives where the run was."""
+    path = folder / FILE
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            progress = Progress(**json.loads((file.metadata() or {})["progress"]))
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "average": {}}
+        for key, tensor in tensors.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = tensor
+        model.load_state_dict(parts["model"])
+        if average is not None:
+            average.model.load_state_dict(parts["average"])
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        entries: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in parts["optimizer"].items():
+            index, _, key = name.partition(".")
+            like = parameters[int(index)]
+            # Moments go back into their parameter's memory layout: the order of the arithmetic depends on it.
+            laid_out = torch.empty_like(like).copy_(tensor) if tensor.shape == like.shape else tensor
+            entries.setdefault(int(index), {})[key] = laid_out
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
+    except (SafetensorError, KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
+        detail = str(error).splitlines()[0]
+        raise CapsNetError(
+            f"The state {path} is damaged ({detail}); delete it to start this run over, or train into a new folder."
+        ) from None
+    return progress
+
+
+def diverged(step: int, folder: Path) -> str:
+    """The sentence for a training that left the finite numbers."""
+    return (
+        f"The loss is no longer a finite number at step {step}; training stopped and the last good state is kept in {folder}. "
+        "Lower the learning rate."
+    )
