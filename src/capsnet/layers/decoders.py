@@ -7,6 +7,7 @@ Letters: B batch, J classes, D pose size, C x H x W image.
 """
 
 import math
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
@@ -34,7 +35,7 @@ class DenseDecoder(nn.Module):
         super().__init__()
         self.image_shape = image_shape
         sizes = (features, *hidden)
-        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.pixels = nn.Linear(sizes[-1], math.prod(image_shape))
         for layer in self.hidden:
             assert isinstance(layer, nn.Linear)
@@ -65,7 +66,7 @@ class ConvDecoder(nn.Module):
             )
         self.seed = nn.Linear(features, 64)
         sizes = (1, 64, 128, 128)
-        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3) for a, b in pairwise(sizes))
         self.pixels = nn.Conv2d(128, channels, 3)
         for layer in (self.seed, *self.convs, self.pixels):
             assert isinstance(layer, nn.Conv2d | nn.Linear)

@@ -10,6 +10,7 @@ everywhere; its program, its figures and its parameter counts say otherwise, and
 Letters: B batch, I input capsules, J classes, D pose size, C x H x W image.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from jaxtyping import Float
@@ -70,7 +71,7 @@ def fitting_strides(size: int, kernels: tuple[int, ...]) -> tuple[int, ...]:
     for strides in STRIDES:
         if 5 <= last_map(size, kernels, strides) <= 12:
             return strides
-    raise CapsNetError(f"Efficient-CapsNet takes images of 20 to 256 pixels a side; got {size}.")
+    raise CapsNetError(f"Efficient-CapsNet takes images of 19 to 444 pixels a side; got {size}.")
 
 
 class EfficientEncoder(nn.Module):
@@ -121,8 +122,7 @@ class EfficientEncoder(nn.Module):
         first = (CHANNELS[-1] // PRIMARY_SIZE * positions[0] * positions[1], PRIMARY_SIZE)
         layers = (first, *((int(n), int(d)) for n, d in capsule_layers), (num_classes, CLASS_SIZE))
         self.capsules = nn.ModuleList(
-            DenseCapsules(*below, *above, **routing_options)
-            for below, above in zip(layers, layers[1:], strict=False)
+            DenseCapsules(*below, *above, **routing_options) for below, above in pairwise(layers)
         )
 
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
@@ -144,7 +144,7 @@ def efficient_capsnet(
     capsule_layers: tuple[tuple[int, int], ...] = (),
     **routing_options: Any,
 ) -> CapsuleModel:
-    """The network of the MNIST experiments, for any image of 20 to 256 pixels a side."""
+    """The network of the MNIST experiments, for any image of 19 to 444 pixels a side."""
     encoder = EfficientEncoder(
         image_shape,
         num_classes,

@@ -1,0 +1,83 @@
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from capsnet.errors import CapsNetError
+from capsnet.functional import compute_votes, self_attention_routing, squash_sabour
+from capsnet.layers import DenseCapsules
+
+
+def test_is_the_routing_of_the_votes():
+    layer, capsules = DenseCapsules(6, 8, 4, 16), torch.randn(3, 6, 8)
+    torch.nn.init.normal_(layer.routing_parameters["log_prior"])
+    expected = self_attention_routing(
+        compute_votes(capsules, layer.weight), layer.routing_parameters["log_prior"], dimension=16
+    )
+    for got, want in zip(layer(capsules), expected, strict=True):
+        assert torch.equal(got, want)
+
+
+def test_scale_says_whose_size_goes_under_the_root():
+    capsules = torch.randn(3, 6, 8)
+    layer = DenseCapsules(6, 8, 4, 16, scale="input")
+    votes = compute_votes(capsules, layer.weight)
+    expected = self_attention_routing(votes, layer.routing_parameters["log_prior"], dimension=8)
+    assert torch.equal(layer(capsules).coupling, expected.coupling)
+
+
+def test_squash_is_chosen_by_name():
+    layer, capsules = DenseCapsules(6, 8, 4, 16, squash="sabour"), torch.randn(3, 6, 8)
+    votes = compute_votes(capsules, layer.weight)
+    expected = self_attention_routing(votes, layer.routing_parameters["log_prior"], squash=squash_sabour)
+    assert torch.equal(layer(capsules).poses, expected.poses)
+
+
+@pytest.mark.parametrize(("classes", "std"), [(10, 0.0395), (5, 0.0559)])
+def test_initial_values_are_truncated_normal_with_the_authors_deviation(classes, std):
+    weight = DenseCapsules(16, 8, classes, 16).weight
+    assert weight.std().item() == pytest.approx(std, rel=2e-2)
+    assert weight.abs().max().item() <= 2 * math.sqrt(2 / (classes * 16 * 8)) / 0.8796 * 1.0001
+
+
+def test_log_priors_start_at_zero_with_one_for_each_pair():
+    log_prior = DenseCapsules(6, 8, 4, 16).routing_parameters["log_prior"]
+    assert torch.equal(log_prior, torch.zeros(4, 6))
+
+
+def test_a_capsule_depends_on_its_own_image_only():
+    layer, capsules = DenseCapsules(6, 8, 4, 16), torch.randn(5, 6, 8)
+    for whole, alone in zip(layer(capsules), layer(capsules[1:2]), strict=True):
+        assert torch.allclose(whole[1:2], alone, atol=1e-6)
+
+
+def test_order_of_the_input_capsules_with_their_weights_does_not_matter():
+    layer, capsules, order = DenseCapsules(6, 8, 4, 16), torch.randn(2, 6, 8), torch.randperm(6)
+    before = layer(capsules).poses
+    with torch.no_grad():
+        layer.weight.copy_(layer.weight[:, order])
+    assert torch.allclose(layer(capsules[:, order]).poses, before, atol=1e-6)
+
+
+def test_gradients():
+    layer = DenseCapsules(3, 2, 2, 3).double()
+    capsules = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x: tuple(layer(x)), capsules)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"routing": "self_atention"},
+            r"There is no routing 'self_atention'; did you mean 'self_attention'\?",
+        ),
+        ({"scale": "both"}, "scale is 'output' or 'input', not 'both'."),
+        ({"squash": "hard"}, "There is no squash 'hard'; there are: "),
+        ({"iterations": 3}, "Routing 'self_attention' has no option 'iterations'; its options: "),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options, message):
+    with pytest.raises(CapsNetError, match=message):
+        DenseCapsules(6, 8, 4, 16, **options)
