@@ -1,8 +1,8 @@
 """How often a model is wrong on a split, and by how much.
 
-An image may hold K classes (two in MultiMNIST): the K best scores are the prediction. Then two errors are in use, which differ by up to
-a factor of two, and both are given by name: the pair error (both classes must be right; Sabour et al. 2017) and the digit
-error (half credit for one of two; the program of Mazzia et al. 2021).
+An image may hold K classes (two in MultiMNIST): the K best scores are the prediction. Then two errors are in use, which
+differ by up to a factor of two, and both are given by name: the pair error (both classes must be right; Sabour et al.
+2017) and the digit error (half credit for one of two; the program of Mazzia et al. 2021).
 
 Letters: B batch, J classes, K classes in an image.
 """

@@ -1,7 +1,7 @@
 """The training loop, top to bottom: a network is trained, selected on held-out training images, and tested once.
 
-Every step is a function of the seed and its own number (see randomness.py), so a run that is killed at any moment and resumed from its
-last state repeats the lost steps exactly and ends with the same bits.
+Every step is a function of the seed and its own number (see randomness.py), so a run that is killed at any moment and
+resumed from its last state repeats the lost steps exactly and ends with the same bits.
 """
 
 import contextlib

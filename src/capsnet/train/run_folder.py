@@ -1,4 +1,4 @@
-"""A run's folder: config.json, metrics.csv, result.json, last/ and best/ weights, state/. Never overwritten, always resumable."""
+"""A run's folder: config.json, metrics.csv, result.json, last/ and best/ weights, state/. Never overwritten."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from capsnet.train.state import FILE as STATE
 
 
 class RunFolder:
-    """The files of one run. `finished` is the result of a run that is complete, `started` whether there is a state to go on from."""
+    """The files of one run. `finished` is a complete run's result, `started` whether there is a state to go on from."""
 
     def __init__(self, path: Path, config: Config, *, resume: bool) -> None:
         self.path = path

@@ -1,0 +1,26 @@
+"""The command `capsnet`: one file a command, which parses, calls one function and prints. Nothing here imports torch."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from capsnet.cli import console
+from capsnet.errors import CapsNetError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command. Exit codes: 0, 2 for what the user can mend, 130 for Ctrl-C; a bug keeps its traceback."""
+    from capsnet.cli.app import build_app
+
+    try:
+        build_app().cli(prog="capsnet", description="Capsule networks: train, evaluate, use.", args=arguments)
+    except CapsNetError as error:
+        console.errors.print(f"capsnet: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt as stop:
+        console.errors.print(str(stop) or "Stopped.", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone; what is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

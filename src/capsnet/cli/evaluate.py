@@ -1,0 +1,58 @@
+"""`capsnet eval`."""
+
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from capsnet.cli import console
+from capsnet.errors import CapsNetError
+
+
+def evaluate(
+    weights: Positional[str],
+    dataset: Positional[str | None] = None,
+    /,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    data_dir: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Test weights on a data set's test images.
+
+    Args:
+        weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
+        dataset: A data set's name; the one the weights were trained on when left out.
+        device: auto, cpu, cuda or mps.
+        threads: Of the CPU; all when left out.
+        data_dir: Where data sets are looked for first.
+        json: Print one JSON document.
+    """
+    import torch
+
+    from capsnet.data import load_dataset
+    from capsnet.evaluate.metrics import evaluate as run
+    from capsnet.saving import load
+    from capsnet.train.prepare import check_fits, choose_device, set_threads
+
+    set_threads(threads)
+    where = choose_device(device)
+    model = load(weights)
+    name = dataset or model.card.provenance.get("dataset")
+    if name is None:
+        raise CapsNetError(f"The weights '{weights}' don't say what they were trained on; name a data set.")
+    data = load_dataset(name, data_dir=data_dir)
+    check_fits(model, data, weights)
+    model.to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    scores = run(model, data, data.test)
+    result = {"weights": weights, "model": model.architecture.name, "dataset": name, **scores.to_dict()}
+    if json:
+        console.print_json(result)
+        return
+    errors = ", ".join(
+        f"{k.replace('_percent', '').replace('_', ' ')} {v:.2f} %" for k, v in scores.named_errors().items()
+    )
+    console.out.print(
+        f"{model.architecture.name} on {name}: {scores.wrong_images} of {scores.images:,} test images wrong, {errors}",
+        highlight=False,
+    )

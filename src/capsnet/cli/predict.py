@@ -1,0 +1,46 @@
+"""`capsnet predict`."""
+
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from tyro.conf import Positional
+
+from capsnet.cli import console
+
+
+def predict(weights: Positional[str], images: Positional[tuple[Path, ...]], /, *, json: bool = False) -> None:
+    """Say what is in pictures.
+
+    Args:
+        weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
+        images: Picture files of any size; prepared as the weights' pre-processing says.
+        json: Print one JSON document.
+    """
+    from capsnet.predict import predict_files
+
+    predictions = predict_files(weights, images)
+    if json:
+        console.print_json(predictions)
+        return
+    for prediction in predictions:
+        _show(prediction)
+
+
+def _show(prediction: dict[str, Any]) -> None:
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    for name, score in prediction["scores"].items():
+        table.add_row(
+            name,
+            f"{score:.3f}",
+            "█" * round(30 * score),
+            style="bold" if name == prediction["class"] else "dim",
+        )
+    console.out.print(
+        f"{prediction['file']}: [bold]{prediction['class']}[/bold] ({prediction['score']:.3f})",
+        highlight=False,
+    )
+    if not prediction["likely"]:
+        console.out.print("Every capsule is short: this is probably none of the classes.", style="yellow")
+    console.out.print(table)

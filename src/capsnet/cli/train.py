@@ -1,0 +1,135 @@
+"""`capsnet train`."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from rich import box
+from rich.table import Table
+from tyro.conf import FlagCreatePairsOff, Positional
+
+from capsnet.cli import console
+from capsnet.config import Config
+from capsnet.errors import CapsNetError
+from capsnet.files import read_json
+from capsnet.train.recipes import get_recipe
+
+PAPER_MODELS = {
+    "multimnist": "efficient_capsnet_multimnist",
+    "smallnorb": "efficient_capsnet_smallnorb",
+    "toyviews": "efficient_capsnet_smallnorb",
+}
+
+
+def train(
+    dataset: Positional[str | None] = None,
+    /,
+    *,
+    model: str | None = None,
+    recipe: str | None = None,
+    seed: int | None = None,
+    epochs: int | None = None,
+    limit: int | None = None,
+    validation: int | None = None,
+    reconstruction: Annotated[bool, FlagCreatePairsOff] = True,
+    augment: str | None = None,
+    init: str | None = None,
+    config: Path | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "bf16"] | None = None,
+    compile: bool = False,
+    data_dir: Path | None = None,
+    out: Path | None = None,
+    resume: bool = False,
+    json: bool = False,
+) -> None:
+    """Train a network, select it on held-out training images, test it once.
+
+    Args:
+        dataset: A data set's name (see `capsnet data list`).
+        model: A model's name (see `capsnet models`); the paper's for the data set when left out.
+        recipe: quick, paper or authors; quick when left out.
+        seed: Fixes everything random; 0 when left out.
+        epochs: In place of the recipe's.
+        limit: Train on this many images only.
+        validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
+        reconstruction: Train without the decoder.
+        augment: How training images are varied, by name, or none; the data set's own when left out.
+        init: Weights to start from.
+        config: A run's config.json, to run it again; the options given beside it count.
+        device: auto, cpu, cuda or mps.
+        threads: Of the CPU; all when left out.
+        precision: bf16 for devices that gain from it.
+        compile: With torch.compile.
+        data_dir: Where data sets are looked for first.
+        out: The run's folder; runs/DATASET-MODEL-RECIPE-sSEED when left out.
+        resume: Continue the run in that folder.
+        json: End with one JSON document on stdout.
+    """
+    asked: dict[str, Any] = {
+        "seed": seed,
+        "limit": limit,
+        "validation": validation,
+        "init": init,
+        "precision": precision,
+        "compile": compile or None,
+        "threads": threads,
+        "device": device if device != "auto" else None,
+    }
+    wanted = {key: value for key, value in asked.items() if value is not None}
+    settings = _from_file(config) if config else _from_names(dataset, model, recipe)
+    if config and dataset:
+        wanted["dataset"] = dataset
+    if config and model:
+        wanted["model"] = model
+    if config and recipe:
+        settings = dataclasses.replace(settings, recipe=get_recipe(recipe, settings.dataset, settings.model))
+    changes = {k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None}
+    settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)
+    if not reconstruction:
+        settings = dataclasses.replace(settings, model_options={**settings.model_options, "decoder": False})
+    folder = out or Path("runs") / "-".join(
+        (Path(settings.dataset).stem, settings.model, settings.recipe.name, f"s{settings.seed}")
+    )
+
+    from capsnet.train.loop import Interrupted
+    from capsnet.train.loop import train as run
+    from capsnet.train.progress import make_reporter
+
+    reporter = make_reporter(folder, console.errors)
+    try:
+        result = run(settings, folder, resume=resume, data_dir=data_dir, reporter=reporter)
+    except Interrupted as stop:
+        raise KeyboardInterrupt(str(stop)) from None
+    finally:
+        reporter.close()
+    if json:
+        console.print_json(result)
+    else:
+        show_result(result, folder)
+
+
+def _from_file(path: Path) -> Config:
+    return Config.from_dict(read_json(path))
+
+
+def _from_names(dataset: str | None, model: str | None, recipe: str | None) -> Config:
+    if dataset is None:
+        raise CapsNetError("Say what to train on: `capsnet train mnist`, or a run again with --config.")
+    model = model or PAPER_MODELS.get(dataset, "efficient_capsnet")
+    return Config(dataset=dataset, model=model, recipe=get_recipe(recipe or "quick", dataset, model))
+
+
+def show_result(result: dict[str, Any], folder: Path) -> None:
+    """The result's numbers as a table."""
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    for key, value in result.items():
+        if key.endswith("error_percent") and value is not None:
+            name = key.removesuffix("_percent").replace("_", " ")
+            table.add_row(name, f"{value:.2f} %")
+    table.add_row(
+        "weights", f"{folder / result['selected']['weights']} (epoch {result['selected']['epoch']})"
+    )
+    table.add_row("training", f"{result['seconds'] / 60:.1f} min, {result['images_per_second']:.0f} images/s")
+    console.out.print(table)
