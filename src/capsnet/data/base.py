@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
-from capsnet.data.preprocessing import Preprocessing
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
+from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import unknown_name
 
 

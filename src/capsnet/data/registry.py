@@ -1,0 +1,108 @@
+"""Data sets by name: `@register_dataset` puts one in, `load_dataset` reads one, `list_datasets` tells of all without reading.
+
+A registered data set is a function `(data_dir, **options) -> DataSet`. Nothing here needs torch.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capsnet.data.download import Progress
+from capsnet.errors import CapsNetError, unknown_name
+
+if TYPE_CHECKING:
+    from capsnet.data.base import DataSet
+
+# Each registers its data set when imported.
+MODULES = ("mnist", "fashion_mnist")
+
+Find = Callable[[Path | None], Path | None]
+Fetch = Callable[[Path | None, Progress | None], Path]
+
+
+@dataclass(frozen=True)
+class DataSetInfo:
+    """What is known of a data set without reading it.
+
+    `find` says where its files are on this machine, if they are; `fetch` downloads them, where they can be downloaded.
+    """
+
+    name: str
+    summary: str
+    train_images: int
+    test_images: int
+    image_shape: tuple[int, int, int]
+    class_names: tuple[str, ...]
+    licence: str
+    load: Callable[..., "DataSet"]
+    find: Find
+    fetch: Fetch | None = None
+
+
+_DATASETS: dict[str, DataSetInfo] = {}
+
+
+def register_dataset(
+    *,
+    train_images: int,
+    test_images: int,
+    image_shape: tuple[int, int, int],
+    class_names: tuple[str, ...],
+    licence: str,
+    find: Find,
+    fetch: Fetch | None = None,
+) -> Callable[[Callable[..., "DataSet"]], Callable[..., "DataSet"]]:
+    """Registers the loading function under its own name; the first line of its docstring is the summary."""
+
+    def register(load: Callable[..., "DataSet"]) -> Callable[..., "DataSet"]:
+        summary = (inspect.getdoc(load) or "").partition("\n")[0].rstrip(".")
+        _DATASETS[load.__name__] = DataSetInfo(
+            load.__name__,
+            summary,
+            train_images,
+            test_images,
+            image_shape,
+            class_names,
+            licence,
+            load,
+            find,
+            fetch,
+        )
+        return load
+
+    return register
+
+
+def list_datasets() -> list[DataSetInfo]:
+    """All registered data sets, by name."""
+    for module in MODULES:
+        importlib.import_module(f"capsnet.data.{module}")
+    return [_DATASETS[name] for name in sorted(_DATASETS)]
+
+
+def get_dataset_info(name: str) -> DataSetInfo:
+    """What is registered under `name`."""
+    known = {info.name: info for info in list_datasets()}
+    if name not in known:
+        raise unknown_name("data set", name, known)
+    return known[name]
+
+
+def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) -> "DataSet":
+    """Reads a data set into memory; downloads it when it is nowhere on this machine and can be had.
+
+    Args:
+        data_dir: looked in first, and downloaded to; see `capsnet.data.files.data_folders` for the rest.
+        options: the data set's own.
+    """
+    info = get_dataset_info(name)
+    known = [p for p in inspect.signature(info.load).parameters if p != "data_dir"]
+    for option in options:
+        if option not in known:
+            raise CapsNetError(
+                f"Data set '{name}' has no option '{option}'; its options: {', '.join(known) or 'none'}."
+            )
+    return info.load(Path(data_dir) if data_dir is not None else None, **options)

@@ -1,0 +1,60 @@
+"""Parts of a training set, drawn from a seed: what validation takes away, and what `--limit` leaves.
+
+Letters: N images, J classes.
+"""
+
+import torch
+from jaxtyping import Int
+from torch import Generator, Tensor
+
+from capsnet.data.base import Split
+from capsnet.errors import CapsNetError
+
+
+def default_validation_count(n: int) -> int:
+    """A tenth of the training images, at most 5,000."""
+    return min(5000, n // 10)
+
+
+def split_validation(split: Split, count: int, seed: int) -> tuple[Split, Split]:
+    """Training and validation images, the latter with the classes in the same proportions; both in stored order.
+
+    Fewer validation images than classes are taken from the largest classes. A class is never taken whole.
+    """
+    n = len(split.labels)
+    if not 0 <= count < n:
+        raise CapsNetError(
+            f"{count} of {n} images cannot be validation images; at least 0 and at most {n - 1} can."
+        )
+    held_out = torch.zeros(n, dtype=torch.bool)
+    generator = Generator().manual_seed(seed)
+    wanted = shares(torch.bincount(split.labels), count)
+    for label, share in enumerate(wanted.tolist()):
+        members = torch.nonzero(split.labels == label).flatten()
+        order = torch.randperm(len(members), generator=generator)
+        held_out[members[order[:share]]] = True
+    return split.select(torch.nonzero(~held_out).flatten()), split.select(torch.nonzero(held_out).flatten())
+
+
+def shares(counts: Int[Tensor, "j"], total: int) -> Int[Tensor, "j"]:
+    """`total` shared out in proportion to `counts` by largest remainder, each class keeping one where possible."""
+    n = int(counts.sum())
+    exact = counts.double() * total / max(n, 1)
+    share = exact.floor().long()
+    # The larger the remainder the sooner it rounds up; a class that would be emptied comes last.
+    emptied = share + 1 >= counts
+    order = torch.argsort(exact - share - 2.0 * emptied, descending=True, stable=True)
+    while (left := total - int(share.sum())) > 0:
+        open_classes = order[(share < counts)[order]]
+        share[open_classes[:left]] += 1
+    return share
+
+
+def limit(split: Split, n: int | None, seed: int) -> Split:
+    """The first `n` images of a seeded shuffle; all of them, as stored, for None."""
+    if n is None:
+        return split
+    if not 1 <= n <= len(split.labels):
+        raise CapsNetError(f"A limit of {n} images is not between 1 and the {len(split.labels)} there are.")
+    order = torch.randperm(len(split.labels), generator=Generator().manual_seed(seed))
+    return split.select(order[:n])

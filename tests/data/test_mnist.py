@@ -1,0 +1,85 @@
+"""MNIST as it is bundled: known counts and values, and refusal of altered files."""
+
+import gzip
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from capsnet.data import load_dataset
+from capsnet.data.base import DataSet
+from capsnet.data.mnist import BUNDLED, FILES, read_mnist_like
+from capsnet.errors import CapsNetError
+
+TRAIN_HISTOGRAM = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+TEST_HISTOGRAM = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+# Of the packed files, as they are published.
+MD5 = {
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+
+
+@pytest.fixture(scope="module")
+def mnist() -> DataSet:
+    return load_dataset("mnist")
+
+
+def test_counts_and_class_histograms_are_the_published_ones(mnist: DataSet) -> None:
+    assert mnist.train.images.shape == (60_000, 1, 28, 28)
+    assert mnist.test.images.shape == (10_000, 1, 28, 28)
+    assert mnist.train.images.dtype == torch.uint8
+    assert mnist.train.labels.bincount().tolist() == TRAIN_HISTOGRAM
+    assert mnist.test.labels.bincount().tolist() == TEST_HISTOGRAM
+    assert mnist.train.labels[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+    assert mnist.class_names == tuple("0123456789")
+
+
+def test_mean_and_deviation_are_the_known_ones(mnist: DataSet) -> None:
+    pixels = mnist.train.images.double() / 255
+    assert float(pixels.mean()) == pytest.approx(0.1307, abs=5e-5)
+    assert float(pixels.std()) == pytest.approx(0.3081, abs=5e-5)
+
+
+def test_pixels_are_divided_by_256(mnist: DataSet) -> None:
+    batch = next(mnist.evaluation_batches(mnist.test, 100))
+    assert batch.images.dtype == torch.float32
+    assert torch.equal(batch.images, mnist.test.images[:100] / 256)
+    assert float(batch.images.max()) == 255 / 256
+
+
+def test_bundled_files_are_the_published_ones_bit_for_bit() -> None:
+    for name, md5 in MD5.items():
+        assert hashlib.md5((BUNDLED / name).read_bytes(), usedforsecurity=False).hexdigest() == md5
+
+
+def test_the_licence_lies_beside_the_files() -> None:
+    text = (BUNDLED / "LICENSE.md").read_text()
+    assert all(name in text for name in ("LeCun", "Cortes", "Burges", "CC BY-SA 3.0"))
+
+
+def test_digests_name_every_file_read(mnist: DataSet) -> None:
+    assert dict(mnist.digests) == FILES
+
+
+def test_an_altered_file_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(BUNDLED, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "t10k-labels-idx1-ubyte.gz"
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    content[100] ^= 1
+    path.write_bytes(gzip.compress(bytes(content)))
+    with pytest.raises(CapsNetError, match="t10k-labels-idx1-ubyte.gz is not the file it should be"):
+        read_mnist_like(tmp_path, FILES)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CapsNetError, match="train-images-idx3-ubyte.gz is missing"):
+        read_mnist_like(tmp_path, FILES)
+
+
+def test_the_default_augmentation_is_byerly(mnist: DataSet) -> None:
+    assert next(iter(mnist.augmentations)) == "byerly"
