@@ -3,7 +3,8 @@
 Two files cannot be replaced in one step, so the tensors' file also carries the whole configuration as its
 metadata: it alone is complete, and is renamed into place before `config.json`, the copy for people and other
 programs. Both name the tensors' checksum. `config.json` counts while its checksum is the tensors' own (so a
-class name may be edited in it); a crash between the two renames leaves a stale one, and then the metadata counts.
+class name may be edited in it); a crash between the two renames leaves a stale one, and then the metadata
+counts.
 """
 
 import hashlib
