@@ -10,10 +10,17 @@ from capsnet.errors import CapsNetError
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Exit codes: 0, 2 for what the user can mend, 130 for Ctrl-C; a bug keeps its traceback."""
+    from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
+
     from capsnet.cli.app import build_app
 
     try:
-        build_app().cli(prog="capsnet", description="Capsule networks: train, evaluate, use.", args=arguments)
+        build_app().cli(
+            prog="capsnet",
+            description="Capsule networks: train, evaluate, use.",
+            args=arguments,
+            config=(DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName),
+        )
     except CapsNetError as error:
         console.errors.print(f"capsnet: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)

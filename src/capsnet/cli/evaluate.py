@@ -5,18 +5,19 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from capsnet.cli import console
+from capsnet.cli.options import Flag, Maybe
 from capsnet.errors import CapsNetError
 
 
 def evaluate(
     weights: Positional[str],
-    dataset: Positional[str | None] = None,
+    dataset: Positional[Maybe[str]] = None,
     /,
     *,
     device: str = "auto",
-    threads: int | None = None,
-    data_dir: Path | None = None,
-    json: bool = False,
+    threads: Maybe[int] = None,
+    data_dir: Maybe[Path] = None,
+    json: Flag = False,
 ) -> None:
     """Test weights on a data set's test images.
 

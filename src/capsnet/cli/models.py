@@ -4,9 +4,10 @@ from rich import box
 from rich.table import Table
 
 from capsnet.cli import console
+from capsnet.cli.options import Flag
 
 
-def models(*, json: bool = False) -> None:
+def models(*, json: Flag = False) -> None:
     """List every model with its image shape, parameters and operations.
 
     Args:

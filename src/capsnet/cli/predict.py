@@ -1,6 +1,5 @@
 """`capsnet predict`."""
 
-from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -8,9 +7,10 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from capsnet.cli import console
+from capsnet.cli.options import Files, Flag
 
 
-def predict(weights: Positional[str], images: Positional[tuple[Path, ...]], /, *, json: bool = False) -> None:
+def predict(weights: Positional[str], images: Files, /, *, json: Flag = False) -> None:
     """Say what is in pictures.
 
     Args:

@@ -2,13 +2,14 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from rich import box
 from rich.table import Table
-from tyro.conf import FlagCreatePairsOff, Positional
+from tyro.conf import Positional
 
 from capsnet.cli import console
+from capsnet.cli.options import Flag, Maybe
 from capsnet.config import Config
 from capsnet.errors import CapsNetError
 from capsnet.files import read_json
@@ -22,27 +23,28 @@ PAPER_MODELS = {
 
 
 def train(
-    dataset: Positional[str | None] = None,
+    dataset: Positional[Maybe[str]] = None,
     /,
     *,
-    model: str | None = None,
-    recipe: str | None = None,
-    seed: int | None = None,
-    epochs: int | None = None,
-    limit: int | None = None,
-    validation: int | None = None,
-    reconstruction: Annotated[bool, FlagCreatePairsOff] = True,
-    augment: str | None = None,
-    init: str | None = None,
-    config: Path | None = None,
+    model: Maybe[str] = None,
+    recipe: Maybe[str] = None,
+    seed: Maybe[int] = None,
+    epochs: Maybe[int] = None,
+    limit: Maybe[int] = None,
+    validation: Maybe[int] = None,
+    no_reconstruction: Flag = False,
+    augment: Maybe[str] = None,
+    init: Maybe[str] = None,
+    config: Maybe[Path] = None,
     device: str = "auto",
-    threads: int | None = None,
-    precision: Literal["float32", "bf16"] | None = None,
-    compile: bool = False,
-    data_dir: Path | None = None,
-    out: Path | None = None,
-    resume: bool = False,
-    json: bool = False,
+    threads: Maybe[int] = None,
+    precision: Maybe[Literal["float32", "bf16"]] = None,
+    compile: Flag = False,
+    data_dir: Maybe[Path] = None,
+    out: Maybe[Path] = None,
+    resume: Flag = False,
+    save_every: float = 20.0,
+    json: Flag = False,
 ) -> None:
     """Train a network, select it on held-out training images, test it once.
 
@@ -54,7 +56,7 @@ def train(
         epochs: In place of the recipe's.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
-        reconstruction: Train without the decoder.
+        no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
         init: Weights to start from.
         config: A run's config.json, to run it again; the options given beside it count.
@@ -65,6 +67,7 @@ def train(
         data_dir: Where data sets are looked for first.
         out: The run's folder; runs/DATASET-MODEL-RECIPE-sSEED when left out.
         resume: Continue the run in that folder.
+        save_every: Seconds between states that a killed run can continue from.
         json: End with one JSON document on stdout.
     """
     asked: dict[str, Any] = {
@@ -87,7 +90,7 @@ def train(
         settings = dataclasses.replace(settings, recipe=get_recipe(recipe, settings.dataset, settings.model))
     changes = {k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None}
     settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)
-    if not reconstruction:
+    if no_reconstruction:
         settings = dataclasses.replace(settings, model_options={**settings.model_options, "decoder": False})
     folder = out or Path("runs") / "-".join(
         (Path(settings.dataset).stem, settings.model, settings.recipe.name, f"s{settings.seed}")
@@ -99,7 +102,9 @@ def train(
 
     reporter = make_reporter(folder, console.errors)
     try:
-        result = run(settings, folder, resume=resume, data_dir=data_dir, reporter=reporter)
+        result = run(
+            settings, folder, resume=resume, data_dir=data_dir, reporter=reporter, save_every=save_every
+        )
     except Interrupted as stop:
         raise KeyboardInterrupt(str(stop)) from None
     finally:

@@ -38,8 +38,6 @@ from capsnet.train.run_folder import RunFolder
 from capsnet.train.schedule import learning_rate
 from capsnet.train.state import Progress, diverged, load_state, save_state
 
-SECONDS_BETWEEN_STATES = 20.0
-
 
 class Interrupted(Exception):
     """Ctrl-C, after the state was saved."""
@@ -67,9 +65,9 @@ def train(
     resume: bool = False,
     data_dir: Path | None = None,
     reporter: Reporter | None = None,
-    seconds_between_states: float = SECONDS_BETWEEN_STATES,
+    save_every: float = 20.0,
 ) -> dict[str, Any]:
-    """Trains `config` in `folder` and gives the content of its result.json."""
+    """Trains `config` in `folder`, a state every `save_every` seconds, and gives the content of its result.json."""
     reporter = reporter or Silent()
     run = RunFolder(folder, config, resume=resume)
     if run.finished:
@@ -144,7 +142,7 @@ def train(
                 keep_weights(folder, evaluated, dataset, config, now)
                 run.write_metrics(now.rows)
                 reporter.epoch_ends(row)
-            due = time.monotonic() - saved_at > seconds_between_states
+            due = time.monotonic() - saved_at > save_every
             if due or interrupted.is_set() or now.step % steps_per_epoch == 0:
                 save_state(folder, model, optimizer, average, now)
                 saved_at = time.monotonic()

@@ -110,12 +110,15 @@ class TensorBoard(Silent):
     """Passes everything on, and logs each epoch for TensorBoard."""
 
     def __init__(self, inner: Reporter, folder: Path) -> None:
+        self.inner, self.folder, self.writer = inner, folder, None
+        self.epoch_begins = inner.epoch_begins  # type: ignore[method-assign]
+        self.step, self.say = inner.step, inner.say  # type: ignore[method-assign]
+
+    def start(self, title: str, epochs: int, images_per_epoch: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.inner = inner
-        self.writer = SummaryWriter(str(folder / "tensorboard"))
-        self.start, self.epoch_begins = inner.start, inner.epoch_begins  # type: ignore[method-assign]
-        self.step, self.say = inner.step, inner.say  # type: ignore[method-assign]
+        self.writer = SummaryWriter(str(self.folder / "tensorboard"))
+        self.inner.start(title, epochs, images_per_epoch)
 
     def epoch_ends(self, row: dict[str, Any]) -> None:
         self.inner.epoch_ends(row)
@@ -124,7 +127,8 @@ class TensorBoard(Silent):
                 self.writer.add_scalar(key, value, row["epoch"])
 
     def close(self) -> None:
-        self.writer.close()
+        if self.writer:
+            self.writer.close()
         self.inner.close()
 
 

@@ -1,0 +1,143 @@
+"""How fast the training loop is: whole-loop images/s against the bare forward + backward + step on a fixed batch.
+
+Also measured in the same run: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step.
+See README.md for how a number is taken.
+
+    python benchmarks/train_speed.py [--threads 2] [--seconds 12]
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import capsnet
+from capsnet.config import Config
+from capsnet.data import load_dataset
+from capsnet.data.base import Batch
+from capsnet.train.loop import train as run_training
+from capsnet.train.loop import training_loss
+from capsnet.train.prepare import set_threads
+from capsnet.train.progress import Silent
+from capsnet.train.provenance import processor
+from capsnet.train.recipes import get_recipe
+
+
+def bare_step(batch_size: int, *, channels_last: bool, fused: bool, compiled: bool) -> Callable[[], None]:
+    """One forward, backward and optimiser step on a batch that never changes."""
+    torch.manual_seed(0)
+    dataset = load_dataset("mnist")
+    recipe = get_recipe("quick", "mnist", "efficient_capsnet")
+    rows = torch.arange(batch_size)
+    batch: Batch = next(dataset.evaluation_batches(dataset.train.select(rows), batch_size))
+    model = capsnet.create_model("efficient_capsnet")
+    if channels_last:
+        model = model.to(memory_format=torch.channels_last)
+    if compiled:
+        model.encoder.compile()
+        model.decoder.compile()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-7, weight_decay=0, fused=fused)
+
+    def step() -> None:
+        loss = training_loss(model, batch, recipe, 0.5)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def measure(step: Callable[[], None], batch_size: int, seconds: float) -> dict[str, float]:
+    """Median images/s over repeated steps, and the spread between quartiles."""
+    for _ in range(5):
+        step()
+    rates, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(rates) < 5:
+        began = time.perf_counter()
+        step()
+        rates.append(batch_size / (time.perf_counter() - began))
+    low, median, high = statistics.quantiles(rates, n=4)
+    return {"images_per_second": round(median, 1), "spread": round(high - low, 1), "steps": len(rates)}
+
+
+class StepTimes(Silent):
+    """Notes when each step of the real loop ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[float, int]] = []
+
+    def step(self, images: int, loss: float, rate: float) -> None:
+        self.ends.append((time.perf_counter(), images))
+
+
+def whole_loop(batch_size: int, seconds: float, threads: int, rate: float) -> dict[str, float]:
+    """Images/s of `capsnet train`'s own loop: data, augmentation, step, progress, state; the first steps not counted."""
+    images = max(60 * batch_size, int(seconds * rate))
+    recipe = dataclasses.replace(
+        get_recipe("quick", "mnist", "efficient_capsnet"), epochs=1, batch_size=batch_size
+    )
+    config = Config(
+        "mnist", "efficient_capsnet", recipe, validation=0, limit=min(60000, images), threads=threads
+    )
+    times = StepTimes()
+    with tempfile.TemporaryDirectory() as folder:
+        run_training(config, Path(folder) / "run", reporter=times)
+    ends = times.ends[5:]
+    gaps = [(b[0] - a[0], b[1]) for a, b in itertools.pairwise(ends)]
+    rates = [n / gap for gap, n in gaps]
+    low, median, high = statistics.quantiles(rates, n=4)
+    return {"images_per_second": round(median, 1), "spread": round(high - low, 1), "steps": len(rates)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    threads = set_threads(options.threads)
+    result: dict[str, object] = {
+        "machine": processor(),
+        "threads": threads,
+        "load_before": [round(x, 2) for x in os.getloadavg()],
+        "torch": torch.__version__,
+    }
+    print(json.dumps(result), file=sys.stderr)
+    for batch_size in (16, 64):
+        forms = {
+            "channels first": {"channels_last": False, "fused": True, "compiled": False},
+            "channels last": {"channels_last": True, "fused": True, "compiled": False},
+            "channels last, optimiser not fused": {"channels_last": True, "fused": False, "compiled": False},
+            "channels last, compiled": {"channels_last": True, "fused": True, "compiled": True},
+        }
+        part: dict[str, object] = {}
+        for name, form in forms.items():
+            part[name] = measure(bare_step(batch_size, **form), batch_size, options.seconds)
+            print(f"batch {batch_size:3d}  bare step, {name:36s} {part[name]}", file=sys.stderr)
+        bare = part["channels last"]["images_per_second"]  # type: ignore[index]
+        loop = whole_loop(batch_size, options.seconds, threads, bare)
+        again = measure(bare_step(batch_size, **forms["channels last"]), batch_size, options.seconds)
+        part["whole loop"] = loop
+        part["channels last, again after the loop"] = again
+        share = loop["images_per_second"] / statistics.mean([bare, again["images_per_second"]])
+        part["share of the bare step"] = round(share, 3)
+        print(
+            f"batch {batch_size:3d}  whole loop {loop}; {100 * share:.1f} % of the bare step", file=sys.stderr
+        )
+        result[f"batch {batch_size}"] = part
+    result["load_after"] = [round(x, 2) for x in os.getloadavg()]
+    if options.json:
+        print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Writes the tables of the README and the docs from results/, between markers. `--check` only says what is stale."""
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTED_MNIST = {"efficient_capsnet": "0.26"}
+
+
+def read_results(folder: str) -> list[dict[str, Any]]:
+    """All runs kept in a folder of results/."""
+    return [json.loads(path.read_text()) for path in sorted((ROOT / "results" / folder).glob("*.json"))]
+
+
+def mnist_table() -> str:
+    """A row for each model and recipe, over all its seeds."""
+    lines = [
+        "| network | recipe | encoder parameters | test error, reported | test error, ours | seeds | epochs | minutes a seed |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+
+    def key(run: dict[str, Any]) -> tuple[str, str]:
+        return run["model"], run["recipe"]
+
+    for (model, recipe), group in groupby(sorted(read_results("mnist"), key=key), key=key):
+        runs = list(group)
+        errors = [run["test_error_percent"] for run in runs]
+        spread = f" ± {statistics.stdev(errors):.3f}" if len(errors) > 1 else ""
+        minutes = statistics.mean(run["seconds"] for run in runs) / 60
+        lines.append(
+            f"| `{model}` | {recipe} | {runs[0]['encoder_parameters']:,} | {REPORTED_MNIST.get(model, '-')} % | "
+            f"{statistics.mean(errors):.2f}{spread} % | {len(runs)} | {runs[0]['epochs']} | {minutes:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {"mnist": ("README.md", mnist_table)}
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """The text with what stands between the markers of `name` replaced."""
+    begin, end = f"<!-- table: {name} -->", f"<!-- end: {name} -->"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n{table}\n{end}{after}"
+
+
+def main() -> int:
+    stale = []
+    for name, (file, make) in TABLES.items():
+        path = ROOT / file
+        text = path.read_text()
+        new = filled(text, name, make())
+        if new != text:
+            stale.append(f"{file}: {name}")
+            if "--check" not in sys.argv:
+                path.write_text(new)
+    print("\n".join(stale) if stale else "All tables are up to date.")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+import torch
+from torch import nn
+
+from capsnet.train.averaging import MovingAverage
+
+
+def test_the_average_follows_its_definition_statistics_included():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    average = MovingAverage(model, decay=0.5)
+    expected = {k: v.clone() for k, v in model.state_dict().items() if v.is_floating_point()}
+    for step in range(5):
+        model(torch.randn(8, 2))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        average.update(model, step)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = {k: decay * v + (1 - decay) * model.state_dict()[k] for k, v in expected.items()}
+    for key, value in expected.items():
+        torch.testing.assert_close(average.model.state_dict()[key], value)
+
+
+def test_the_average_has_no_gradient_and_leaves_the_model_alone():
+    model = nn.Linear(2, 2)
+    before = model.weight.detach().clone()
+    average = MovingAverage(model, decay=0.9)
+    average.update(model, 0)
+    assert torch.equal(model.weight, before)
+    assert not any(p.requires_grad for p in average.model.parameters())

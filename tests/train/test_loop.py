@@ -1,0 +1,221 @@
+"""The loop on small subsets of real MNIST."""
+
+import csv
+import dataclasses
+import json
+
+import pytest
+import torch
+
+import capsnet
+from capsnet.config import Config, Recipe
+from capsnet.data import load_dataset
+from capsnet.errors import CapsNetError
+from capsnet.evaluate.metrics import evaluate
+from capsnet.train.loop import epoch_order, train, training_loss
+from capsnet.train.progress import Silent
+
+RECIPE = Recipe(name="tiny", epochs=2, batch_size=16, learning_rate=1e-3, average=0.9)
+CONFIG = Config("sliced_mnist", "efficient_capsnet", RECIPE, seed=3, limit=80, validation=16, threads=1)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    return folder, train(CONFIG, folder)
+
+
+def tensors(folder):
+    return {k: v.clone() for k, v in capsnet.load(folder).state_dict().items()}
+
+
+def assert_same_bits(a, b):
+    assert a.keys() == b.keys()
+    for key in a:
+        assert torch.equal(a[key], b[key]), key
+
+
+def test_a_run_folder_holds_what_is_promised(run):
+    folder, result = run
+    assert json.loads((folder / "result.json").read_text()) == result
+    assert Config.from_dict(json.loads((folder / "config.json").read_text())) == CONFIG
+    rows = list(csv.DictReader((folder / "metrics.csv").open()))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    for key in (
+        "model",
+        "dataset",
+        "recipe",
+        "seed",
+        "epochs",
+        "seconds",
+        "images_per_second",
+        "commit",
+        "versions",
+        "data",
+    ):
+        assert key in result
+    assert {"train_error_percent", "validation_error_percent", "test_error_percent"} <= result.keys()
+    assert len(result["curve"]) == 2
+
+
+def test_the_kept_weights_are_the_best_on_validation_and_give_the_recorded_test_error(run):
+    folder, result = run
+    best = min(result["curve"], key=lambda row: (row["validation_error_percent"], row["validation_loss"]))
+    assert result["selected"] == {"weights": "best", "epoch": best["epoch"]}
+    dataset = load_dataset("sliced_mnist")
+    model = capsnet.load(folder)
+    assert evaluate(model, dataset, dataset.test).error_percent == result["test_error_percent"]
+    assert model.card.score["test_error_percent"] == result["test_error_percent"]
+    assert model.card.class_names == tuple("0123456789")
+
+
+def test_the_same_seed_gives_the_same_bits(run, tmp_path):
+    folder, result = run
+    again = train(CONFIG, tmp_path / "again")
+    assert_same_bits(tensors(folder / "last"), tensors(tmp_path / "again" / "last"))
+    assert again["test_error_percent"] == result["test_error_percent"]
+
+
+def test_another_seed_gives_other_weights(run, tmp_path):
+    folder, _ = run
+    config = dataclasses.replace(CONFIG, seed=4, recipe=dataclasses.replace(RECIPE, epochs=1))
+    train(config, tmp_path / "other")
+    key = "encoder.blocks.0.conv.weight"
+    assert not torch.equal(tensors(folder / "last")[key], tensors(tmp_path / "other" / "last")[key])
+
+
+class StopAt(Silent):
+    """Breaks training off, as a power cut would, right after a step."""
+
+    def __init__(self, step):
+        self.left = step
+
+    def step(self, images, loss, rate):
+        self.left -= 1
+        if self.left == 0:
+            raise ConnectionAbortedError
+
+
+@pytest.mark.parametrize("steps", [1, 4, 6])
+def test_a_run_broken_off_anywhere_and_resumed_ends_with_the_same_bits(run, tmp_path, steps):
+    folder, result = run
+    with pytest.raises(ConnectionAbortedError):
+        train(CONFIG, tmp_path / "run", reporter=StopAt(steps), save_every=0)
+    resumed = train(CONFIG, tmp_path / "run", resume=True)
+    assert_same_bits(tensors(folder / "last"), tensors(tmp_path / "run" / "last"))
+    assert_same_bits(tensors(folder / "best"), tensors(tmp_path / "run" / "best"))
+    for row, expected in zip(resumed["curve"], result["curve"], strict=True):
+        assert row["loss"] == expected["loss"]
+        assert row["validation_loss"] == expected["validation_loss"]
+
+
+def test_a_finished_run_gives_its_result_again_without_training(run):
+    folder, result = run
+    assert train(CONFIG, folder, resume=True, reporter=StopAt(1)) == result
+
+
+def test_an_existing_run_is_never_overwritten(run):
+    folder, _ = run
+    before = tensors(folder / "last")
+    with pytest.raises(CapsNetError, match="exists already; continue that run with --resume"):
+        train(CONFIG, folder)
+    assert_same_bits(before, tensors(folder / "last"))
+
+
+def test_resuming_with_other_settings_names_them(run):
+    folder, _ = run
+    other = dataclasses.replace(CONFIG, seed=9, recipe=dataclasses.replace(RECIPE, learning_rate=0.5))
+    with pytest.raises(CapsNetError, match=r"other settings \(seed, learning_rate\)"):
+        train(other, folder, resume=True)
+
+
+def test_resuming_nothing_is_an_error_and_a_folder_without_a_state_starts_over(tmp_path):
+    with pytest.raises(CapsNetError, match="There is no run at"):
+        train(CONFIG, tmp_path / "nothing", resume=True)
+    (tmp_path / "empty").mkdir()
+    config = dataclasses.replace(CONFIG, recipe=dataclasses.replace(RECIPE, epochs=1))
+    assert train(config, tmp_path / "empty", resume=True)["epochs"] == 1
+
+
+def test_a_corrupt_state_is_a_clear_error(tmp_path):
+    with pytest.raises(ConnectionAbortedError):
+        train(CONFIG, tmp_path / "run", reporter=StopAt(2), save_every=0)
+    state = tmp_path / "run" / "state" / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-1000])
+    with pytest.raises(CapsNetError, match=r"state.safetensors is damaged"):
+        train(CONFIG, tmp_path / "run", resume=True)
+
+
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_state(tmp_path):
+    wild = dataclasses.replace(RECIPE, learning_rate=1e30, average=None, schedule="cosine", warmup=0.5)
+    config = dataclasses.replace(CONFIG, recipe=wild)
+    with pytest.raises(CapsNetError, match=r"no longer a finite number at step \d+.*last good state"):
+        train(config, tmp_path / "run", save_every=0)
+    from safetensors.torch import load_file
+
+    state = load_file(tmp_path / "run" / "state" / "state.safetensors")
+    assert all(t.isfinite().all() for k, t in state.items() if k.startswith("model."))
+
+
+def test_without_validation_the_last_weights_are_tested_and_there_is_no_best(tmp_path):
+    config = dataclasses.replace(CONFIG, validation=0, recipe=dataclasses.replace(RECIPE, epochs=1))
+    result = train(config, tmp_path / "run")
+    assert result["validation_error_percent"] is None
+    assert result["selected"]["weights"] == "last"
+    assert not (tmp_path / "run" / "best").exists()
+    assert result["train_images"] == 80
+
+
+def test_the_batch_is_at_most_a_twentieth_of_the_training_images(run):
+    assert run[1]["batch_size"] == 64 // 20
+
+
+def test_training_goes_on_from_other_weights(run, tmp_path):
+    folder, _ = run
+    tiny = dataclasses.replace(RECIPE, epochs=1, learning_rate=1e-12, average=None)
+    config = dataclasses.replace(CONFIG, init=str(folder / "last"), recipe=tiny)
+    train(config, tmp_path / "run")
+    key = "encoder.blocks.0.conv.weight"
+    torch.testing.assert_close(tensors(tmp_path / "run" / "last")[key], tensors(folder / "last")[key])
+
+
+def test_without_reconstruction_there_is_no_decoder(tmp_path):
+    recipe = dataclasses.replace(RECIPE, epochs=1)
+    config = dataclasses.replace(CONFIG, model_options={"decoder": False}, recipe=recipe)
+    train(config, tmp_path / "run")
+    assert capsnet.load(tmp_path / "run").decoder is None
+
+
+def test_32_images_are_overfitted():
+    dataset = load_dataset("sliced_mnist")
+    split = dataset.train.select(torch.arange(32))
+    batch = next(dataset.evaluation_batches(split, 32))
+    torch.manual_seed(0)
+    model = capsnet.create_model("efficient_capsnet").train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, eps=1e-7)
+    for _ in range(60):
+        loss = training_loss(model, batch, RECIPE, 1.0)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert bool((model(batch.images).scores.argmax(1) == split.labels).all())
+
+
+def test_a_fraction_of_the_batch_can_be_reconstructed():
+    dataset = load_dataset("sliced_mnist")
+    batch = next(dataset.evaluation_batches(dataset.train, 8))
+    model = capsnet.create_model("efficient_capsnet").eval()
+    half = dataclasses.replace(RECIPE, reconstruct_fraction=0.5)
+    output = model(batch.images)
+    picture = model.reconstruct(output.poses[:4], batch.classes[:4, 0])
+    expected = (
+        model.classification_loss(output, batch.targets)
+        + 0.392 * (picture - batch.images[:4]).square().mean()
+    )
+    torch.testing.assert_close(training_loss(model, batch, half, 1.0), expected)
+
+
+def test_an_epoch_shows_every_image_as_often_as_the_data_set_says():
+    order = epoch_order(0, 0, 10, 3)
+    assert sorted(order.tolist()) == sorted(list(range(10)) * 3)
+    assert order.tolist() != epoch_order(0, 1, 10, 3).tolist()
