@@ -39,13 +39,14 @@ class Draws(NamedTuple):
 
 def draw_byerly(b: int, height: int, width: int, generator: Generator) -> Draws:
     """One uniform and one normal call, then the erased squares' corners (column, row), uniform in 4..size-6."""
-    uniform = torch.rand(b, 5, generator=generator)
-    normal = (DEVIATION * torch.randn(b, 5, generator=generator)).clamp(-CUT, CUT)
+    device = generator.device
+    uniform = torch.rand(b, 5, generator=generator, device=device)
+    normal = (DEVIATION * torch.randn(b, 5, generator=generator, device=device)).clamp(-CUT, CUT)
     n = normal.abs()
     degrees = MAX_DEGREES * normal[:, 0] * (uniform[:, 0] < 0.5)
     narrower = (MAX_SQUISH * n[:, 3] + 1).floor()
     pad = (narrower / 2).floor() + (2 * n[:, 4]).floor()
-    choices = torch.tensor([width, height]) - (2 * ERASE + 1)
+    choices = torch.tensor([width, height], device=device) - (2 * ERASE + 1)
     erase = (uniform[:, 3:] * choices).long().clamp_max(choices - 1) + ERASE
     return Draws(degrees, uniform[:, 1:3] < 0.5, n[:, 1:3], narrower, pad, erase)
 
@@ -88,16 +89,16 @@ def byerly_literal(images: UInt8[Tensor, "b 1 h w"], generator: Generator) -> Fl
     grid = F.affine_grid(inverse, [b, 1, height, width], align_corners=False)
     turned = F.grid_sample(images.float() / DIVISOR, grid, padding_mode="zeros", align_corners=False)
     shift = _shift(draws, _margins(turned > 0)).long()
-    rows = torch.arange(height) - shift[:, 1:]
+    rows = torch.arange(height, device=images.device) - shift[:, 1:]
     shifted = turned[:, 0].gather(1, rows.clamp(0, height - 1)[:, :, None].expand(-1, -1, width))
     shifted = shifted * ((rows >= 0) & (rows < height))[:, :, None]
     # Columns: the shift by whole pixels, then the squish, as one matrix an image.
-    columns = torch.arange(width) + shift[:, :1]
-    squish = lanczos_squish(width)[draws.narrower.long() - 1]
+    columns = torch.arange(width, device=images.device) + shift[:, :1]
+    squish = lanczos_squish(width).to(images.device)[draws.narrower.long() - 1]
     padded = F.pad(squish, (0, 1))
     outside = (columns < 0) | (columns >= width)
     squish = padded.gather(2, columns.masked_fill(outside, width)[:, None].expand(-1, width, -1))
-    to = torch.arange(width) - draws.pad.long()[:, None]
+    to = torch.arange(width, device=images.device) - draws.pad.long()[:, None]
     squish = (
         squish.gather(1, to.clamp(0, width - 1)[:, :, None].expand(-1, -1, width)) * (to >= 0)[:, :, None]
     )
@@ -108,12 +109,12 @@ def byerly_literal(images: UInt8[Tensor, "b 1 h w"], generator: Generator) -> Fl
 @lru_cache
 def lanczos_squish(width: int, lobes: int = 3) -> Float[Tensor, "k w w"]:
     """For 1..7 pixels narrower: the antialiased Lanczos resize of a row, rows past the narrower width zero."""
-    squish = torch.zeros(MAX_SQUISH, width, width)
+    squish = torch.zeros(MAX_SQUISH, width, width, device="cpu")
     for narrower in range(1, MAX_SQUISH + 1):
         new = width - narrower
         scale = width / new
-        centres = (torch.arange(new) + 0.5) * scale - 0.5
-        distance = (torch.arange(width) - centres[:, None]) / scale
+        centres = (torch.arange(new, device="cpu") + 0.5) * scale - 0.5
+        distance = (torch.arange(width, device="cpu") - centres[:, None]) / scale
         weights = torch.sinc(distance) * torch.sinc(distance / lobes) * (distance.abs() < lobes)
         squish[narrower - 1, :new] = weights / weights.sum(dim=1, keepdim=True)
     return squish
@@ -132,7 +133,7 @@ def _margins(ink: Tensor) -> Float[Tensor, "b 2 2"]:
     sides = []
     for filled in (ink.any(dim=2)[:, 0], ink.any(dim=3)[:, 0]):
         size = filled.shape[1]
-        place = torch.arange(size, dtype=torch.float32)
+        place = torch.arange(size, dtype=torch.float32, device=ink.device)
         first = torch.where(filled, place, size).amin(dim=1)
         last = torch.where(filled, place, -1.0).amax(dim=1)
         sides.append(torch.stack([first, size - 1 - last], dim=1))
@@ -148,8 +149,8 @@ def _rotated_margins(
     the shift must bring it back.
     """
     b, _, height, width = images.shape
-    x = torch.arange(width) - (width - 1) / 2
-    y = torch.arange(height) - (height - 1) / 2
+    x = torch.arange(width, device=images.device) - (width - 1) / 2
+    y = torch.arange(height, device=images.device) - (height - 1) / 2
     cos, sin = cos.view(b, 1, 1), sin.view(b, 1, 1)
     blank = images[:, 0] == 0
     reach = (cos.abs() + sin.abs()).view(b)
@@ -163,8 +164,8 @@ def _rotated_margins(
 
 def _erase(images: Float[Tensor, "b 1 h w"], corner: Int[Tensor, "b 2"]) -> Float[Tensor, "b 1 h w"]:
     height, width = images.shape[-2:]
-    column = torch.arange(width) - corner[:, :1]
-    row = torch.arange(height) - corner[:, 1:]
+    column = torch.arange(width, device=images.device) - corner[:, :1]
+    row = torch.arange(height, device=images.device) - corner[:, 1:]
     inside = ((row >= 0) & (row < ERASE))[:, :, None] & ((column >= 0) & (column < ERASE))[:, None]
     return images.masked_fill_(inside[:, None], 0.0)
 
@@ -179,14 +180,15 @@ def shift(
 ) -> Float[Tensor, "b c h w"]:
     """By up to `pixels` whole pixels on each axis, zeros coming in (Sabour et al. 2017); mirrored half the time with `flip`."""
     b, _, height, width = images.shape
-    by = torch.randint(-pixels, pixels + 1, (b, 2), generator=generator)
-    columns = torch.arange(width) + pixels - by[:, :1]
-    rows = torch.arange(height) + pixels - by[:, 1:]
+    device = images.device
+    by = torch.randint(-pixels, pixels + 1, (b, 2), generator=generator, device=device)
+    columns = torch.arange(width, device=device) + pixels - by[:, :1]
+    rows = torch.arange(height, device=device) + pixels - by[:, 1:]
     if flip:
-        mirrored = torch.rand(b, 1, generator=generator) < 0.5
+        mirrored = torch.rand(b, 1, generator=generator, device=device) < 0.5
         columns = torch.where(mirrored, columns.flip(1), columns)
     padded = F.pad(images, (pixels,) * 4).movedim(1, -1)
-    moved = padded[torch.arange(b)[:, None, None], rows[:, :, None], columns[:, None]]
+    moved = padded[torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None]]
     return moved.movedim(-1, 1).to(torch.float32, memory_format=torch.contiguous_format) / divisor
 
 
