@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from capsnet.card import Card
+from capsnet.data.mnist import PREPROCESSING as MNIST
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import CapsNetError
 from capsnet.registry import ImageShape, create_model
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 DIGITS = tuple("0123456789")
 TOYS = ("animal", "human", "airplane", "truck", "car")
-MNIST = Preprocessing(kind="digit", divisor=256.0, light_on_dark=True)
 MULTIMNIST = Preprocessing(kind="picture", divisor=255.0, light_on_dark=True)
 # The authors standardise with the data set's statistics, which their files don't hold: each image by its own.
 SMALLNORB = Preprocessing(kind="picture", resize=(64, 64), crop=(48, 48), per_image=True)

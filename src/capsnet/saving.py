@@ -47,7 +47,7 @@ def save(model: "CapsuleModel", path: str | Path, *, card: Card | None = None, h
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if half:
         tensors.update({name: tensors[name].half() for name, _ in model.named_parameters()})
-    card = card or model.card or Card()
+    card = card or model.card
     config = {
         "format_version": FORMAT_VERSION,
         "model": architecture.name,

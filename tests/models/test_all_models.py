@@ -15,13 +15,20 @@ from capsnet.functional import reconstruction_loss
 
 # name -> parameters of the encoder and of the decoder, with the paper's image shape and classes.
 COUNTS = {
+    "base_capsnet": (183_128, 1_411_344),
+    "cnn_hinton": (4_253_349, 0),
+    "cnn_sabour": (35_445_522, 0),
+    "cnn_small": (173_138, 1_427_728),
     "efficient_capsnet": (161_824, 1_411_344),
     "efficient_capsnet_multimnist": (154_656, 1_936_144),
     "efficient_capsnet_smallnorb": (151_664, 229_570),
+    "hfc": (1_514_187, 0),
 }
 
 # Large networks are tested through these smaller ones; the whole ones only where the test says so.
-SMALL: dict[str, dict] = {}
+SMALL: dict[str, dict] = {
+    "cnn_sabour": {"channels": (8, 8, 4), "image_shape": (1, 12, 12)},
+}
 
 MODELS = list_models()
 

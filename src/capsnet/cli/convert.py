@@ -1,42 +1,35 @@
-"""`capsnet convert`: the authors' published weights as a weights folder of this library."""
+"""`capsnet convert`."""
 
-import json as json_module
 from pathlib import Path
-from typing import Annotated
 
-import tyro
+from tyro.conf import Positional
 
+from capsnet.cli import console
 from capsnet.errors import CapsNetError
 
 
-def convert(
-    file: tyro.conf.Positional[Path],
-    *,
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
-    json: bool = False,
-) -> None:
+def convert(file: Positional[Path], /, *, out: Path, json: bool = False) -> None:
     """Convert weights that the authors' Keras program wrote (.h5) into a weights folder.
 
     Which of the paper's networks it is, is told from the arrays' shapes.
 
     Args:
-        file: the authors' weights file.
-        out: the folder to make; one that holds anything already is not touched.
-        json: print what was converted as JSON.
+        file: The authors' weights file.
+        out: The folder to make; one that holds anything already is not touched.
+        json: Print one JSON document.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise CapsNetError(f"'{out}' exists already and is not overwritten: choose another folder for --out.")
-    # Here and not above: they import torch, which `capsnet --help` does without.
     from capsnet.convert import from_keras
     from capsnet.saving import save
 
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CapsNetError(f"'{out}' exists already and is not overwritten: choose another folder for --out.")
     model = from_keras(file)
     save(model, out)
+    made = model.architecture
     encoder, decoder = (
         sum(p.numel() for p in part.parameters()) if part is not None else 0
         for part in (model.encoder, model.decoder)
     )
-    made = model.architecture
     if json:
         told = {
             "model": made.name,
@@ -46,6 +39,11 @@ def convert(
             "decoder_parameters": decoder,
             "out": str(out),
         }
-        print(json_module.dumps(told))
-    else:
-        print(f"{file} is {made.name}: {encoder:,} parameters, {decoder:,} in its decoder. Written to {out}.")
+        console.print_json(told)
+        return
+    console.out.print(
+        f"{file} is {made.name}: {encoder:,} parameters, {decoder:,} more in its decoder. Written to {out}.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

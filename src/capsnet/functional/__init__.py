@@ -1,6 +1,6 @@
 """The maths: pure functions without parameters, each citing its equation."""
 
-from capsnet.functional.losses import margin_loss, reconstruction_loss
+from capsnet.functional.losses import cross_entropy, margin_loss, reconstruction_loss
 from capsnet.functional.routing import RoutingResult, self_attention_routing
 from capsnet.functional.squashing import get_squash, length, squash, squash_sabour
 from capsnet.functional.votes import compute_votes
@@ -8,6 +8,7 @@ from capsnet.functional.votes import compute_votes
 __all__ = [
     "RoutingResult",
     "compute_votes",
+    "cross_entropy",
     "get_squash",
     "length",
     "margin_loss",

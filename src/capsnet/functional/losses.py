@@ -4,6 +4,8 @@ Efficient-CapsNet eq. 7 (= Sabour et al. 2017 eq. 4). The margin loss is summed 
 batch, so that an image may hold several classes. The reconstruction loss is the mean of the squares where Sabour et
 al. sum them: a weight of 0.392 here is their 0.0005 x 784.
 
+`cross_entropy` is what the networks without capsules are trained with.
+
 Letters: B batch, J classes.
 """
 
@@ -28,3 +30,9 @@ def margin_loss(
 def reconstruction_loss(images: Float[Tensor, "b *s"], targets: Float[Tensor, "b *s"]) -> Float[Tensor, ""]:
     """The mean squared difference between a reconstruction and the image it should give back."""
     return (images - targets).square().mean()
+
+
+def cross_entropy(logits: Float[Tensor, "b j"], targets: Float[Tensor, "b j"]) -> Float[Tensor, ""]:
+    """Of the softmax, mean over the batch; several classes in one image share its probability evenly."""
+    shares = targets / targets.sum(dim=1, keepdim=True)
+    return -(shares * logits.log_softmax(dim=1)).sum(dim=1).mean()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from capsnet.card import Card
 from capsnet.errors import CapsNetError
-from capsnet.functional.losses import margin_loss
+from capsnet.functional.losses import cross_entropy, margin_loss
 from capsnet.functional.squashing import length
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.registry import Architecture, ImageShape
@@ -30,7 +30,7 @@ class CapsuleModel(nn.Module):
     """An encoder and perhaps a decoder, with the loss that its paper trains the scores with."""
 
     architecture: Architecture
-    card: Card | None = None
+    card: Card = Card()
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module | None, image_shape: ImageShape) -> None:
         super().__init__()
@@ -61,6 +61,28 @@ class CapsuleModel(nn.Module):
     ) -> Float[Tensor, ""]:
         """Eq. 7. `progress`, from 0 to 1 over training, is for losses that change on the way."""
         return margin_loss(output.scores, targets)
+
+
+class SoftmaxModel(CapsuleModel):
+    """A network without capsules, or whose capsules are no probabilities: softmax and cross-entropy.
+
+    `poses` are the features that the decoder reads, all of them: there is no class to mask by.
+    """
+
+    def reconstruct(
+        self, poses: Float[Tensor, "b *f"], classes: Int[Tensor, "b"] | None = None
+    ) -> Float[Tensor, "b c h w"]:
+        """The picture that the features stand for, whatever the class."""
+        if self.decoder is None:
+            raise CapsNetError("This model has no decoder, so it cannot reconstruct.")
+        return self.decoder(poses)
+
+    def classification_loss(
+        self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
+    ) -> Float[Tensor, ""]:
+        """Cross-entropy of the softmax."""
+        assert output.logits is not None
+        return cross_entropy(output.logits, targets)
 
 
 def build_decoder(
