@@ -88,7 +88,9 @@ def train(
         wanted["model"] = model
     if config and recipe:
         settings = dataclasses.replace(settings, recipe=get_recipe(recipe, settings.dataset, settings.model))
-    changes = {k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None}
+    changes: dict[str, Any] = {
+        k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None
+    }
     settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)
     if no_reconstruction:
         settings = dataclasses.replace(settings, model_options={**settings.model_options, "decoder": False})

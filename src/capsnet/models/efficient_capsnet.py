@@ -10,6 +10,7 @@ everywhere; its program, its figures and its parameter counts say otherwise, and
 Letters: B batch, I input capsules, J classes, D pose size, C x H x W image.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +27,7 @@ CHANNELS = (32, 64, 64, 128)
 PRIMARY_SIZE = 8
 CLASS_SIZE = 16
 STRIDES = ((1, 1, 1, 2), (1, 1, 2, 2), (1, 2, 2, 2), (2, 2, 2, 2), (4, 2, 2, 2))
-ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": lambda: nn.LeakyReLU(0.3)}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "leaky_relu": lambda: nn.LeakyReLU(0.3)}
 
 
 def normalisation(kind: str, channels: int) -> nn.Module:

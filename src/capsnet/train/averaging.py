@@ -4,20 +4,24 @@ The decay is warmed up as min(decay, (1 + t)/(10 + t)), so that the average forg
 """
 
 import copy
+from typing import Generic, TypeVar
 
 import torch
 from torch import nn
 
+Model = TypeVar("Model", bound=nn.Module)
 
-class MovingAverage:
+
+class MovingAverage(Generic[Model]):
     """Keeps an averaged copy of a model; `model` is ready to evaluate and to save."""
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
+    def __init__(self, model: Model, decay: float) -> None:
         self.decay = decay
-        self.model = copy.deepcopy(model).requires_grad_(False)
+        self.model: Model = copy.deepcopy(model)
+        self.model.requires_grad_(False)
 
     @torch.no_grad()
-    def update(self, model: nn.Module, step: int) -> None:
+    def update(self, model: Model, step: int) -> None:
         """Moves the average towards the model after step number `step`, from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         floats = [

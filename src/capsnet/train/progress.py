@@ -3,10 +3,13 @@
 import importlib.util
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class Reporter(Protocol):
@@ -110,7 +113,8 @@ class TensorBoard(Silent):
     """Passes everything on, and logs each epoch for TensorBoard."""
 
     def __init__(self, inner: Reporter, folder: Path) -> None:
-        self.inner, self.folder, self.writer = inner, folder, None
+        self.inner, self.folder = inner, folder
+        self.writer: SummaryWriter | None = None
         self.epoch_begins = inner.epoch_begins  # type: ignore[method-assign]
         self.step, self.say = inner.step, inner.say  # type: ignore[method-assign]
 
@@ -123,7 +127,7 @@ class TensorBoard(Silent):
     def epoch_ends(self, row: dict[str, Any]) -> None:
         self.inner.epoch_ends(row)
         for key, value in row.items():
-            if key != "epoch" and value is not None:
+            if self.writer and key != "epoch" and value is not None:
                 self.writer.add_scalar(key, value, row["epoch"])
 
     def close(self) -> None:

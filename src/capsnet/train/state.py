@@ -50,7 +50,7 @@ def save_state(
     folder: Path,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    average: MovingAverage | None,
+    average: MovingAverage[Any] | None,
     progress: Progress,
 ) -> None:
     """Writes the state; refuses one with a value that is not finite, so that the last good one stays."""
@@ -68,7 +68,7 @@ def save_state(
 
 
 def load_state(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage[Any] | None
 ) -> Progress:
     """Puts a saved state into the model, the optimiser and the average; gives where the run was."""
     path = folder / FILE
