@@ -72,12 +72,12 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     content = bytearray(gzip.decompress(path.read_bytes()))
     content[100] ^= 1
     path.write_bytes(gzip.compress(bytes(content)))
-    with pytest.raises(CapsNetError, match=r"t10k-labels-idx1-ubyte.gz is not the file it should be"):
+    with pytest.raises(CapsNetError, match=r"t10k-labels-idx1-ubyte\.gz is not the file it should be"):
         read_mnist_like(tmp_path, FILES)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CapsNetError, match=r"train-images-idx3-ubyte.gz is missing"):
+    with pytest.raises(CapsNetError, match=r"train-images-idx3-ubyte\.gz is missing"):
         read_mnist_like(tmp_path, FILES)
 
 

@@ -57,23 +57,26 @@ def byerly(
     """Rotation, shift and squish as one resampling; pixels / 256, in [0, 1)."""
     b, _, height, width = images.shape
     draws = draw_byerly(b, height, width, generator)
-    theta = torch.deg2rad(draws.degrees)
-    cos, sin = theta.cos(), theta.sin()
-    shift = _shift(draws, _rotated_margins(images, cos, sin))
-
-    # Output pixel -> unsquished -> unshifted -> unrotated, in pixels from the image's centre.
-    stretch = width / (width - draws.narrower)
-    offset_x = (width - draws.narrower) / 2 + draws.pad - width / 2
-    dx, dy = stretch * offset_x + shift[:, 0], shift[:, 1]
-    ratio = height / width
-    inverse = torch.stack(
-        [cos * stretch, sin * ratio, -(cos * dx + sin * dy) * (2 / width),
-         -sin * stretch / ratio, cos, (sin * dx - cos * dy) * (2 / height)], dim=1,
-    ).view(b, 2, 3)  # fmt: skip
-    grid = F.affine_grid(inverse, [b, 1, height, width], align_corners=False)
+    grid = F.affine_grid(byerly_map(images, draws), [b, 1, height, width], align_corners=False)
     pixels = images.float() / DIVISOR
     moved = F.grid_sample(pixels, grid, mode=interpolation, padding_mode="zeros", align_corners=False)
     return _erase(moved.clamp_(0, 255 / DIVISOR), draws.erase)
+
+
+def byerly_map(images: UInt8[Tensor, "b 1 h w"], draws: Draws) -> Float[Tensor, "b 2 3"]:
+    """Where each output pixel comes from, for `affine_grid`: unsquished, then unshifted, then unrotated about the centre."""
+    b, _, height, width = images.shape
+    theta = torch.deg2rad(draws.degrees)
+    cos, sin = theta.cos(), theta.sin()
+    shift = _shift(draws, _rotated_margins(images, cos, sin))
+    stretch = width / (width - draws.narrower)
+    # in pixels from the image's centre
+    middle = (width - draws.narrower) / 2 + draws.pad - width / 2
+    dx, dy = stretch * middle + shift[:, 0], shift[:, 1]
+    return torch.stack(
+        [cos * stretch, sin * height / width, -(cos * dx + sin * dy) * (2 / width),
+         -sin * stretch * width / height, cos, (sin * dx - cos * dy) * (2 / height)], dim=1,
+    ).view(b, 2, 3)  # fmt: skip
 
 
 def byerly_literal(images: UInt8[Tensor, "b 1 h w"], generator: Generator) -> Float[Tensor, "b 1 h w"]:
@@ -88,7 +91,8 @@ def byerly_literal(images: UInt8[Tensor, "b 1 h w"], generator: Generator) -> Fl
                            -sin * width / height, cos, off_y * 2 / height], dim=1).view(b, 2, 3)  # fmt: skip
     grid = F.affine_grid(inverse, [b, 1, height, width], align_corners=False)
     turned = F.grid_sample(images.float() / DIVISOR, grid, padding_mode="zeros", align_corners=False)
-    shift = _shift(draws, _margins(turned > 0)).long()
+    # Above rounding: where nothing turns, a neighbour may still get a ten-millionth of a pixel.
+    shift = _shift(draws, _margins(turned > 1e-4)).long()
     rows = torch.arange(height, device=images.device) - shift[:, 1:]
     shifted = turned[:, 0].gather(1, rows.clamp(0, height - 1)[:, :, None].expand(-1, -1, width))
     shifted = shifted * ((rows >= 0) & (rows < height))[:, :, None]
