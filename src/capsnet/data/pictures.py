@@ -6,8 +6,9 @@ Letters: C x H x W image.
 """
 
 import warnings
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -23,7 +24,7 @@ DIGIT_BOX = 20
 # Less contrast than this (of 255) is a blank sheet, not ink.
 LEAST_CONTRAST = 12.0
 
-Source = str | Path | IO[bytes]
+Source = str | Path | BufferedIOBase
 
 
 def read_picture(
@@ -52,7 +53,7 @@ def open_picture(source: Source) -> Image.Image:
         with warnings.catch_warnings():
             # Pillow warns at a size that is already refused below, and of harmless faults in a file's metadata.
             warnings.simplefilter("ignore")
-            with Image.open(source, formats=FORMATS) as file:
+            with Image.open(cast(Any, source), formats=FORMATS) as file:
                 if file.width * file.height > MAX_PIXELS:
                     raise CapsNetError(
                         f"{name} is {file.width} x {file.height} pixels; at most {MAX_PIXELS // 10**6} million are read."

@@ -17,18 +17,23 @@ if TYPE_CHECKING:
 KINDS = ("digit", "picture")
 
 
-def _numbers(kind: Callable[[Any], float]) -> Callable[[Any], tuple[float, ...]]:
-    return lambda values: tuple(kind(v) for v in values)
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(v) for v in values)
+
+
+def _size(values: Any) -> tuple[int, int]:
+    height, width = values
+    return int(height), int(width)
 
 
 # JSON has lists for tuples and may write 256.0 as 256.
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "kind": str,
     "divisor": float,
-    "mean": _numbers(float),
-    "std": _numbers(float),
-    "resize": _numbers(int),
-    "crop": _numbers(int),
+    "mean": _numbers,
+    "std": _numbers,
+    "resize": _size,
+    "crop": _size,
 }
 
 
@@ -68,8 +73,10 @@ class Preprocessing:
             raise CapsNetError(f"A pre-processing's std is above 0 for each channel, not {self.std}.")
         for name in ("resize", "crop"):
             size = getattr(self, name)
-            if size is not None and (len(size) != 2 or min(size) < 1):
-                raise CapsNetError(f"A pre-processing's {name} is a height and a width, not {size}.")
+            if size is not None and min(size) < 1:
+                raise CapsNetError(
+                    f"A pre-processing's {name} is at least one pixel high and wide, not {size}."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON."""

@@ -1,0 +1,226 @@
+"""Picture files as stored pixels: digits found, inverted and centred; whole pictures fitted; hostile files refused."""
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from capsnet.data import load_dataset
+from capsnet.data.pictures import MAX_PIXELS, centre_digit, open_picture, read_picture
+from capsnet.data.preprocessing import Preprocessing
+from capsnet.errors import CapsNetError
+
+DIGIT = Preprocessing("digit", 256.0)
+PICTURE = Preprocessing("picture")
+MNIST_SHAPE = (1, 28, 28)
+
+
+@pytest.fixture(scope="module")
+def digits() -> np.ndarray:
+    return load_dataset("mnist").test.images[:200, 0].numpy()
+
+
+def saved(tmp_path: Path, array: np.ndarray, name: str = "x.png") -> Path:
+    Image.fromarray(array).save(tmp_path / name)
+    return tmp_path / name
+
+
+def test_mnist_images_come_back_as_they_were(digits: np.ndarray) -> None:
+    back = np.stack([centre_digit(digit.astype(float)) for digit in digits])
+    # The lightest pixel is stretched to 255, which a few images lack by one.
+    assert np.abs(back.astype(int) - digits).max(axis=(1, 2)).tolist().count(0) > 150
+    assert (np.abs(back.astype(int) - digits).max(axis=(1, 2)) <= 1).mean() > 0.97
+
+
+def test_an_inverted_digit_is_turned_round(tmp_path: Path, digits: np.ndarray) -> None:
+    light = read_picture(saved(tmp_path, digits[0]), DIGIT, MNIST_SHAPE)
+    dark = read_picture(saved(tmp_path, 255 - digits[0]), DIGIT, MNIST_SHAPE)
+    np.testing.assert_array_equal(light, dark)
+    assert light.shape == MNIST_SHAPE
+    assert light.dtype == np.uint8
+
+
+@pytest.mark.parametrize("ink", [0, 255])
+def test_transparent_ground_with_any_ink(tmp_path: Path, digits: np.ndarray, ink: int) -> None:
+    rgba = np.full((28, 28, 4), ink, dtype=np.uint8)
+    rgba[..., 3] = digits[0]
+    got = read_picture(saved(tmp_path, rgba), DIGIT, MNIST_SHAPE)
+    assert np.abs(got[0].astype(int) - digits[0]).max() <= 2
+
+
+def test_size_place_colour_and_contrast_do_not_matter(tmp_path: Path, digits: np.ndarray) -> None:
+    likeness = []
+    for digit in digits[:20]:
+        large = np.asarray(Image.fromarray(digit).resize((280, 280), Image.Resampling.BICUBIC), dtype=float)
+        page = np.zeros((500, 700))
+        page[200:480, 20:300] = large
+        paper = np.stack([230 - 0.5 * page, 225 - 0.6 * page, 200 - 0.4 * page], axis=2).astype(np.uint8)
+        got = read_picture(saved(tmp_path, paper, "x.jpg"), DIGIT, MNIST_SHAPE)[0]
+        likeness.append(np.corrcoef(got.ravel(), digit.ravel())[0, 1])
+    # Rounding the centre of mass to a pixel may move a digit by one.
+    assert min(likeness) > 0.75
+    assert np.mean(likeness) > 0.93
+
+
+def test_the_ink_is_fitted_and_centred_as_mnist_was(tmp_path: Path) -> None:
+    page = np.full((300, 200), 255, dtype=np.uint8)
+    page[10:110, 150:190] = 0
+    got = read_picture(saved(tmp_path, page), DIGIT, MNIST_SHAPE)[0].astype(float)
+    rows, columns = np.flatnonzero(got.any(axis=1)), np.flatnonzero(got.any(axis=0))
+    assert (rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1) == (20, 8)
+    assert (got.sum(axis=1) * np.arange(28)).sum() / got.sum() == pytest.approx(14, abs=0.5)
+    assert (got.sum(axis=0) * np.arange(28)).sum() / got.sum() == pytest.approx(14, abs=0.5)
+
+
+def test_thin_lines_of_a_large_drawing_stay_visible(tmp_path: Path) -> None:
+    page = np.full((1000, 1000), 255, dtype=np.uint8)
+    page[100:900, 500:506] = 0
+    page[100:900, 300:306] = 0
+    assert read_picture(saved(tmp_path, page), DIGIT, MNIST_SHAPE).max() == 255
+
+
+def test_paper_grain_and_shadow_are_not_ink(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    page = 180 + 20 * np.linspace(-1, 1, 400)[None, :] + rng.normal(0, 3, (400, 400))
+    page[100:300, 190:215] = 40
+    got = read_picture(saved(tmp_path, page.clip(0, 255).astype(np.uint8)), DIGIT, MNIST_SHAPE)[0]
+    columns = np.flatnonzero(got.max(axis=0) > 64)
+    assert columns[-1] - columns[0] + 1 <= 4
+
+
+@pytest.mark.parametrize("level", [0, 130, 255])
+def test_a_blank_sheet_gives_a_black_image(tmp_path: Path, level: int) -> None:
+    page = np.full((50, 40), level, dtype=np.uint8)
+    page[3, 4] = abs(level - 5)
+    assert read_picture(saved(tmp_path, page), DIGIT, MNIST_SHAPE).max() == 0
+
+
+def test_one_pixel_and_one_row_are_handled(tmp_path: Path) -> None:
+    assert read_picture(saved(tmp_path, np.zeros((1, 1), np.uint8)), DIGIT, MNIST_SHAPE).max() == 0
+    row = np.zeros((1, 400), np.uint8)
+    row[0, 100:200] = 255
+    assert read_picture(saved(tmp_path, row), DIGIT, MNIST_SHAPE).shape == MNIST_SHAPE
+
+
+def test_a_digit_on_a_larger_canvas(tmp_path: Path, digits: np.ndarray) -> None:
+    got = read_picture(saved(tmp_path, digits[0]), DIGIT, (1, 40, 40))
+    assert got.shape == (1, 40, 40)
+    np.testing.assert_array_equal(got[0, 6:34, 6:34], digits[0])
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "gif", "tiff", "ppm"])
+def test_whole_pictures_keep_their_colours_in_every_format(tmp_path: Path, suffix: str) -> None:
+    array = np.zeros((60, 90, 3), np.uint8)
+    array[:, :45] = (200, 30, 30)
+    array[:, 45:] = (30, 30, 200)
+    got = read_picture(saved(tmp_path, array, f"x.{suffix}"), PICTURE, (3, 32, 48))
+    assert got.shape == (3, 32, 48)
+    assert np.abs(got[:, 16, 8].astype(int) - (200, 30, 30)).max() < 25
+    assert np.abs(got[:, 16, 40].astype(int) - (30, 30, 200)).max() < 25
+
+
+def test_modes_are_brought_to_grey_or_colour(tmp_path: Path) -> None:
+    ramp = np.tile(np.linspace(0, 255, 32).astype(np.uint8), (32, 1))
+    plain = Image.fromarray(ramp)
+    for mode in ("1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I;16"):
+        picture = Image.fromarray(ramp.astype(np.uint16) * 257) if mode == "I;16" else plain.convert(mode)
+        name = "x.tiff" if mode == "CMYK" else "x.png"
+        picture.save(tmp_path / name)
+        got = read_picture(tmp_path / name, PICTURE, (1, 32, 32))[0]
+        assert abs(float(got.mean()) - 127) < 12, mode
+
+
+def test_a_photo_is_turned_upright(tmp_path: Path) -> None:
+    array = np.zeros((20, 40), np.uint8)
+    array[:, :20] = 255
+    exif = Image.Exif()
+    exif[274] = 6
+    Image.fromarray(array).save(tmp_path / "x.jpg", exif=exif)
+    got = read_picture(tmp_path / "x.jpg", PICTURE, (1, 40, 20))[0]
+    assert got[5].mean() > 200
+    assert got[35].mean() < 50
+
+
+def test_light_on_dark_sets_invert_pictures_with_a_light_border(tmp_path: Path) -> None:
+    page = np.full((40, 40), 240, np.uint8)
+    page[10:30, 10:30] = 40
+    fashion = Preprocessing("picture", light_on_dark=True)
+    got = read_picture(saved(tmp_path, page), fashion, MNIST_SHAPE)[0]
+    assert got[0, 0] == 15
+    assert got[14, 14] == 215
+    np.testing.assert_array_equal(read_picture(saved(tmp_path, 255 - page), fashion, MNIST_SHAPE)[0], got)
+
+
+def test_a_stereo_pair_lies_side_by_side(tmp_path: Path) -> None:
+    pair = np.concatenate([np.full((48, 48), 50, np.uint8), np.full((48, 48), 200, np.uint8)], axis=1)
+    got = read_picture(saved(tmp_path, pair), Preprocessing(resize=(64, 64), crop=(48, 48)), (2, 48, 48))
+    assert got.shape == (2, 64, 64)
+    assert [int(eye[30, 30]) for eye in got] == [50, 200]
+    with pytest.raises(CapsNetError, match="must be a stereo pair"):
+        read_picture(saved(tmp_path, pair[:, :48]), PICTURE, (2, 48, 48))
+
+
+def test_bytes_are_taken_as_well_as_names(tmp_path: Path, digits: np.ndarray) -> None:
+    content = saved(tmp_path, digits[0]).read_bytes()
+    got = read_picture(io.BytesIO(content), DIGIT, MNIST_SHAPE)
+    np.testing.assert_array_equal(got[0], digits[0])
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a hundred bytes whose header claims any size."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
+    )
+
+
+HOSTILE = {
+    "text": (b"this is not a picture", "is not a picture"),
+    "empty": (b"", "is not a picture"),
+    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not a picture"),
+    "a bomb": (bomb(8000, 8000), "at most 50 million are read"),
+    "a large bomb": (bomb(12_000, 12_000), "at most 50 million|more than 50 million"),
+    "a huge bomb": (bomb(2**31 - 1, 2**31 - 1), "more than 50 million|damaged|not a picture"),
+    "missing pixels": (bomb(100, 100), "damaged picture"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("preprocessing", [DIGIT, PICTURE], ids=["digit", "picture"])
+def test_hostile_files_get_one_sentence(tmp_path: Path, case: str, preprocessing: Preprocessing) -> None:
+    content, message = HOSTILE[case]
+    path = tmp_path / "odd name ☃.png"
+    path.write_bytes(content)
+    with pytest.raises(CapsNetError, match=message) as error:
+        read_picture(path, preprocessing, MNIST_SHAPE)
+    assert str(path) in str(error.value)
+
+
+def test_truncated_pictures_are_refused(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    for name in ("x.png", "x.jpg", "x.webp", "x.bmp"):
+        path = saved(tmp_path, noise, name)
+        path.write_bytes(path.read_bytes()[:-2000])
+        with pytest.raises(CapsNetError, match=r"damaged picture|is not a picture"):
+            read_picture(path, PICTURE, (3, 32, 32))
+
+
+def test_missing_files_folders_and_channels(tmp_path: Path, digits: np.ndarray) -> None:
+    with pytest.raises(CapsNetError, match="There is no file"):
+        open_picture(tmp_path / "nothing.png")
+    with pytest.raises(CapsNetError, match="is a folder"):
+        open_picture(tmp_path)
+    with pytest.raises(CapsNetError, match="cannot be read as 5 channels"):
+        read_picture(saved(tmp_path, digits[0]), PICTURE, (5, 32, 32))
+    assert MAX_PIXELS == 50_000_000
