@@ -1,7 +1,7 @@
 # make run | test | test-all | lint | bench: each sets up .venv by itself, once.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 READY := .venv/.ready
 
 .PHONY: run test test-all lint bench clean

@@ -51,5 +51,6 @@ def provenance(device: torch.device, threads: int) -> dict[str, Any]:
         "machine": processor(),
         "device": str(device),
         "threads": threads,
+        "load": [round(x, 2) for x in os.getloadavg()],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
