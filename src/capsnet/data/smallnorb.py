@@ -1,0 +1,109 @@
+"""smallNORB: 24,300 + 24,300 stereo pairs of toys, 96x96 grey (LeCun, Huang, Bottou 2004). Found on this machine or downloaded.
+
+Five categories, five instances of each in train and five others in test, 9 elevations, 18 azimuths, 6 lightings.
+
+| split | pairs  | classes | pixels  |
+|-------|--------|---------|---------|
+| train | 24,300 | 5       | 2x96x96 |
+| test  | 24,300 | 5       | 2x96x96 |
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capsnet.data.download import Progress, Remote, fetch_all
+from capsnet.data.files import data_folders, find_file, find_folder
+from capsnet.data.norb_format import read_matrix
+from capsnet.data.registry import register_dataset
+from capsnet.errors import CapsNetError
+
+if TYPE_CHECKING:
+    from capsnet.data.base import DataSet
+
+FOLDER = "smallnorb"
+SOURCES = ("https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/{}",)
+TRAIN, TEST = "smallnorb-5x46789x9x18x6x2x96x96-training", "smallnorb-5x01235x9x18x6x2x96x96-testing"
+# The SHA-256 of the unpacked pictures; none are published for the small files.
+FILES: dict[str, str | None] = {
+    f"{TRAIN}-dat.mat": "4813bf104d229583fea8ed57fdc3e9258c927b8dfb43d75412e854a7a9588067",
+    f"{TRAIN}-cat.mat": None,
+    f"{TRAIN}-info.mat": None,
+    f"{TEST}-dat.mat": "2b1de646c57ffdc259b8fb973a6453e90915248a8fdb4d9df948786bdae72b34",
+    f"{TEST}-cat.mat": None,
+    f"{TEST}-info.mat": None,
+}
+LAYOUT: dict[str, dict[str, Any]] = {
+    "dat": {"ndim": 4, "dtype": "u1"},
+    "cat": {"ndim": 1, "dtype": "i4"},
+    "info": {"ndim": 2, "dtype": "i4"},
+}
+MAX_BYTES = 450_000_000
+CLASS_NAMES = ("animal", "human", "airplane", "truck", "car")
+
+
+def find(data_dir: Path | None = None) -> Path | None:
+    """The folder that has the six files, if there is one."""
+    return find_folder(FOLDER, FILES, data_dir)
+
+
+def fetch(data_dir: Path | None = None, progress: Progress | None = None) -> Path:
+    """Downloads the files into the first data folder."""
+    remotes = [
+        Remote(
+            f"{name}.gz", tuple(s.format(f"{name}.gz") for s in SOURCES), MAX_BYTES, partial(_read, name=name)
+        )
+        for name in FILES
+    ]
+    return fetch_all("smallNORB", remotes, data_folders(data_dir)[0] / FOLDER, progress)
+
+
+def _read(path: Path, name: str) -> Any:
+    kind = name.removesuffix(".mat").rpartition("-")[2]
+    return read_matrix(path, **LAYOUT[kind], sha256=FILES[name])
+
+
+@register_dataset(
+    train_images=24_300,
+    test_images=24_300,
+    image_shape=(2, 48, 48),
+    class_names=CLASS_NAMES,
+    licence="research use, no redistribution",
+    find=find,
+    fetch=fetch,
+)
+def smallnorb(data_dir: Path | None = None, preprocessing: str = "paper") -> "DataSet":
+    """Toys from many viewpoints, stereo (LeCun, Huang, Bottou 2004).
+
+    Args:
+        preprocessing: "paper" (2x48x48) or "hinton" (2x32x32).
+    """
+    import torch
+
+    from capsnet.data.base import Split
+    from capsnet.data.viewpoints import make_view_dataset
+
+    folder = find(data_dir) or fetch(data_dir)
+    splits, infos, digests = [], [], {}
+    for part in (TRAIN, TEST):
+        arrays = {}
+        for kind in LAYOUT:
+            name = f"{part}-{kind}.mat"
+            path = find_file(folder, name)
+            if path is None:
+                raise CapsNetError(f"{folder / name} is missing.")
+            arrays[kind], digests[name] = _read(path, name)
+        images, labels, info = arrays["dat"], arrays["cat"], arrays["info"]
+        n = len(images)
+        if images.shape[1:] != (2, 96, 96) or labels.shape != (n,) or info.shape != (n, 4):
+            raise CapsNetError(
+                f"{folder} is not smallNORB: the sizes of its {part} files don't fit together."
+            )
+        if n == 0 or labels.min() < 0 or labels.max() >= len(CLASS_NAMES):
+            raise CapsNetError(f"{folder} is not smallNORB: {part}-cat.mat has other categories than 0 to 4.")
+        splits.append(Split(torch.from_numpy(images), torch.from_numpy(labels).long()))
+        infos.append(torch.from_numpy(info).long())
+    (train, test), (train_info, test_info) = splits, infos
+    return make_view_dataset(
+        "smallnorb", train, test, train_info, test_info, preprocessing=preprocessing, digests=digests
+    )
