@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck
 
 from capsnet.errors import CapsNetError
-from capsnet.functional import compute_votes, self_attention_routing, squash_sabour
+from capsnet.functional import compute_shared_votes, compute_votes, self_attention_routing, squash_sabour
 from capsnet.layers import DenseCapsules
 
 
@@ -32,6 +32,32 @@ def test_squash_is_chosen_by_name():
     votes = compute_votes(capsules, layer.weight)
     expected = self_attention_routing(votes, layer.routing_parameters["log_prior"], squash=squash_sabour)
     assert torch.equal(layer(capsules).poses, expected.poses)
+
+
+def test_shared_matrices_are_one_for_each_parent():
+    layer, capsules = DenseCapsules(6, 8, 4, 16, shared=True), torch.randn(3, 6, 8)
+    assert layer.weight.shape == (4, 8, 16)
+    repeated = layer.weight.unsqueeze(1).expand(-1, 6, -1, -1)
+    votes = compute_shared_votes(capsules, layer.weight)
+    assert torch.allclose(votes, compute_votes(capsules, repeated), atol=1e-6)
+    expected = self_attention_routing(votes, layer.routing_parameters["log_prior"])
+    assert torch.equal(layer(capsules).poses, expected.poses)
+
+
+def test_bias_is_learned_where_asked_for():
+    layer = DenseCapsules(6, 8, 4, 16, routing="dynamic", bias=True)
+    assert torch.equal(layer.routing_parameters["bias"], torch.zeros(4, 16))
+    assert "bias" not in DenseCapsules(6, 8, 4, 16, routing="dynamic").routing_parameters
+    layer(torch.randn(3, 6, 8)).activations.sum().backward()
+    assert torch.count_nonzero(layer.routing_parameters["bias"].grad) > 0
+
+
+def test_activations_default_to_the_lengths_of_the_inputs():
+    layer, capsules = DenseCapsules(6, 8, 4, 16, routing="em"), torch.randn(3, 6, 8)
+    assert torch.equal(
+        layer(capsules).poses, layer(capsules, (capsules.square().sum(-1) + 1e-7).sqrt()).poses
+    )
+    assert not torch.equal(layer(capsules).poses, layer(capsules, torch.rand(3, 6)).poses)
 
 
 @pytest.mark.parametrize(("classes", "std"), [(10, 0.0395), (5, 0.0559)])
@@ -75,6 +101,12 @@ def test_gradients():
         ),
         ({"scale": "both"}, "scale is 'output' or 'input', not 'both'."),
         ({"squash": "hard"}, "There is no squash 'hard'; there are: "),
+        (
+            {"routing": "dynamic", "scale": "input"},
+            "Routing 'dynamic' takes no scale.",
+        ),
+        ({"routing": "dynamic", "iterations": 0}, "iterations is a whole number from 1 up, not 0."),
+        ({"bias": True}, "Routing 'self_attention' takes no bias."),
         ({"iterations": 3}, "Routing 'self_attention' has no option 'iterations'; its options: "),
     ],
 )

@@ -3,10 +3,11 @@
 from capsnet.functional.losses import cross_entropy, margin_loss, reconstruction_loss
 from capsnet.functional.routing import RoutingResult, self_attention_routing
 from capsnet.functional.squashing import get_squash, length, squash, squash_sabour
-from capsnet.functional.votes import compute_votes
+from capsnet.functional.votes import compute_shared_votes, compute_votes
 
 __all__ = [
     "RoutingResult",
+    "compute_shared_votes",
     "compute_votes",
     "cross_entropy",
     "get_squash",

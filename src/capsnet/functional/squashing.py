@@ -1,7 +1,8 @@
 """Squashing: keeps a capsule's direction and brings its length into [0, 1), so that the length can be a probability.
 
-Efficient-CapsNet eq. 2 (`squash`), Sabour et al. 2017 eq. 1 (`squash_sabour`). Written as a factor times the vector,
-and that factor as a function of the squared length with its own limit at zero: s/|s| would give NaN gradients there.
+Efficient-CapsNet eq. 2 (`squash`; Xi et al. 2017 proposed it), Sabour et al. 2017 eq. 1 (`squash_sabour`). Written as a
+factor times the vector, and that factor as a function of the squared length with its own limit at zero: s/|s| would give
+NaN gradients there.
 
 Letters: D pose size.
 """
@@ -40,7 +41,7 @@ def length(poses: Float[Tensor, "*b d"], *, epsilon: float = 1e-7) -> Float[Tens
 
 
 Squash = Callable[[Tensor], Tensor]
-SQUASHES: dict[str, Squash] = {"efficient": squash, "sabour": squash_sabour}
+SQUASHES: dict[str, Squash] = {"efficient": squash, "sabour": squash_sabour, "xi": squash}
 
 
 def get_squash(name: str) -> Squash:

@@ -1,6 +1,6 @@
 """Votes: what each capsule predicts for each capsule of the layer above.
 
-Efficient-CapsNet eq. 3.
+Efficient-CapsNet eq. 3; with shared matrices, Gu, Tresp 2020.
 
 Letters: B batch, I input capsules, J output capsules, K input pose size, D output pose size.
 """
@@ -14,4 +14,12 @@ def compute_votes(
     capsules: Float[Tensor, "b i k"], weight: Float[Tensor, "j i k d"]
 ) -> Float[Tensor, "b j i d"]:
     """Eq. 3: u_ji = u_i W_ji, one matrix for each pair of capsules."""
-    return torch.einsum("bik,jikd->bjid", capsules, weight)
+    # The product comes out with the inputs outermost; every routing would copy it again for each product of its own.
+    return torch.einsum("bik,jikd->bjid", capsules, weight).contiguous()
+
+
+def compute_shared_votes(
+    capsules: Float[Tensor, "b i k"], weight: Float[Tensor, "j k d"]
+) -> Float[Tensor, "b j i d"]:
+    """u_ji = u_i W_j: one matrix for each parent, whichever capsule votes."""
+    return torch.einsum("bik,jkd->bjid", capsules, weight).contiguous()

@@ -1,6 +1,7 @@
 """Dense capsules: every capsule votes for every capsule above, and a routing decides.
 
-Efficient-CapsNet eq. 3 for the votes; the routing is any of `capsnet.functional.routing`, by name.
+Efficient-CapsNet eq. 3 for the votes, or one matrix for each parent (Gu, Tresp 2020); the routing is any of
+`capsnet.functional.routing`, by name.
 
 Letters: B batch, I input capsules, J output capsules, K input pose size, D output pose size.
 """
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingResult, get_routing
 from capsnet.functional.squashing import get_squash, length
-from capsnet.functional.votes import compute_votes
+from capsnet.functional.votes import compute_shared_votes, compute_votes
 from capsnet.layers.initialisation import truncated_normal_
 
 
@@ -29,6 +30,8 @@ class DenseCapsules(nn.Module):
         scale: for self-attention, whose size goes under the root of eq. 5: "output" (the authors' program and published
             weights) or "input" (the paper).
         squash: a name from `capsnet.functional.squashing.SQUASHES`, for routings that squash.
+        shared: one matrix for each parent, which all inputs share, instead of one for each pair.
+        bias: a learned (J, D) addend to the coupled sums, for routings that take one.
         options: the routing's own, such as `iterations=3`.
 
     Shapes: (B, I, K) -> poses (B, J, D), activations (B, J), coupling (B, J, I).
@@ -42,31 +45,46 @@ class DenseCapsules(nn.Module):
         out_size: int,
         *,
         routing: str = "self_attention",
-        scale: str = "output",
+        scale: str | None = None,
         squash: str | None = None,
+        shared: bool = False,
+        bias: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
         self.routing = get_routing(routing)
         self.routing.check_options(options)
-        if scale not in ("output", "input"):
-            raise CapsNetError(f"scale is 'output' or 'input', not '{scale}'.")
-        if routing == "self_attention":
-            options.setdefault("dimension", in_size if scale == "input" else out_size)
+        if scale is not None:
+            if not self.routing.takes("dimension"):
+                raise CapsNetError(f"Routing '{routing}' takes no scale.")
+            if scale not in ("output", "input"):
+                raise CapsNetError(f"scale is 'output' or 'input', not '{scale}'.")
+            options["dimension"] = in_size if scale == "input" else out_size
         if squash is not None:
             self.routing.check_options({"squash": squash})
             options["squash"] = get_squash(squash)
         self.options = options
-        self.weight = nn.Parameter(torch.empty(out_capsules, in_capsules, in_size, out_size))
-        # He's rule with the fan-in that the authors' framework reads off this shape: everything but I and D's place.
-        truncated_normal_(self.weight, std=math.sqrt(2 / (out_capsules * in_capsules * in_size)))
-        initial = self.routing.parameters(in_capsules, out_capsules, out_size)
-        self.routing_parameters = nn.ParameterDict({name: nn.Parameter(t) for name, t in initial.items()})
+        self.takes_activations = self.routing.takes("activations")
+        pairs = (out_capsules,) if shared else (out_capsules, in_capsules)
+        self.weight = nn.Parameter(torch.empty(*pairs, in_size, out_size))
+        # He's rule with the fan-in that the authors' framework reads off this shape: all sizes but the last.
+        truncated_normal_(self.weight, std=math.sqrt(2 / (math.prod(pairs) * in_size)))
+        learned = self.routing.parameters(in_capsules, out_capsules, out_size)
+        if bias and "bias" not in learned:
+            if not self.routing.takes("bias"):
+                raise CapsNetError(f"Routing '{routing}' takes no bias.")
+            learned["bias"] = torch.zeros(out_capsules, out_size)
+        self.routing_parameters = nn.ParameterDict(
+            {name: nn.Parameter(t) for name, t in learned.items() if isinstance(t, Tensor)}
+        )
+        self.routing_modules = nn.ModuleDict({n: m for n, m in learned.items() if isinstance(m, nn.Module)})
 
     def forward(
         self, capsules: Float[Tensor, "b i k"], activations: Float[Tensor, "b i"] | None = None
     ) -> RoutingResult:
-        arguments: dict[str, Any] = {**self.routing_parameters, **self.options}
-        if self.routing.uses_activations:
+        """`activations`: how present each input is; the lengths of the poses when left out."""
+        arguments: dict[str, Any] = {**self.routing_parameters, **self.routing_modules, **self.options}
+        if self.takes_activations:
             arguments["activations"] = length(capsules) if activations is None else activations
-        return self.routing.function(compute_votes(capsules, self.weight), **arguments)
+        vote = compute_votes if self.weight.ndim == 4 else compute_shared_votes
+        return self.routing.function(vote(capsules, self.weight), **arguments)

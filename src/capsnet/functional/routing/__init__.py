@@ -1,5 +1,10 @@
 """Routings: how the votes for a parent become its pose. One a file; each is in ROUTINGS under its name."""
 
+from capsnet.functional.routing.attention import attention_routing
+from capsnet.functional.routing.dynamic import dynamic_routing, leaky_routing
+from capsnet.functional.routing.em import em_routing
+from capsnet.functional.routing.inverted import inverted_routing
+from capsnet.functional.routing.optimised import optimised_routing
 from capsnet.functional.routing.registry import (
     ROUTINGS,
     Routing,
@@ -8,12 +13,22 @@ from capsnet.functional.routing.registry import (
     register_routing,
 )
 from capsnet.functional.routing.self_attention import self_attention_routing
+from capsnet.functional.routing.uniform import uniform_routing
+from capsnet.functional.routing.variational import variational_routing
 
 __all__ = [
     "ROUTINGS",
     "Routing",
     "RoutingResult",
+    "attention_routing",
+    "dynamic_routing",
+    "em_routing",
     "get_routing",
+    "inverted_routing",
+    "leaky_routing",
+    "optimised_routing",
     "register_routing",
     "self_attention_routing",
+    "uniform_routing",
+    "variational_routing",
 ]

@@ -1,8 +1,10 @@
 """What a routing is, and how a layer finds one by name.
 
-A routing is a function `(votes, ...) -> RoutingResult`. After the votes it may take, by keyword: learned tensors that it
-declares with `parameters=`; `activations` (B, I), how present each input capsule is, with `uses_activations=True`; and
-options that a layer's user sets, such as `iterations`.
+A routing is a function `(votes, ...) -> RoutingResult`. What it may take after the votes, a layer reads off its signature:
+- learned tensors, and modules that keep statistics, under the names that it declares with `parameters=`;
+- `bias` (J, D), learned too, if the layer's user asks for one;
+- `activations` (B, I), how present each input capsule is;
+- behind the `*`, options that the layer's user sets, such as `iterations`.
 
 Letters: B batch, I input capsules, J output capsules, D pose size.
 """
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError, unknown_name
 
@@ -26,21 +28,24 @@ class RoutingResult(NamedTuple):
     coupling: Float[Tensor, "b j i"]
 
 
-InitialParameters = Callable[[int, int, int], dict[str, Tensor]]
+InitialParameters = Callable[[int, int, int], dict[str, Tensor | nn.Module]]
 
 
-def _no_parameters(i: int, j: int, d: int) -> dict[str, Tensor]:
+def _no_parameters(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
     return {}
 
 
 @dataclass(frozen=True)
 class Routing:
-    """A registered routing: its function, its learned tensors' initial values for (I, J, D), what it needs to know."""
+    """A registered routing: its name, its function, and its learned tensors' initial values for (I, J, D)."""
 
     name: str
     function: Callable[..., RoutingResult]
     parameters: InitialParameters
-    uses_activations: bool
+
+    def takes(self, argument: str) -> bool:
+        """Whether the function has an argument of this name."""
+        return argument in inspect.signature(self.function).parameters
 
     def check_options(self, options: dict[str, Any]) -> None:
         """Refuses an option that the function does not take, by name."""
@@ -51,18 +56,21 @@ class Routing:
             if option not in known:
                 takes = ", ".join(sorted(known)) or "none"
                 raise CapsNetError(f"Routing '{self.name}' has no option '{option}'; its options: {takes}.")
+        iterations = options.get("iterations", 1)
+        if not isinstance(iterations, int) or iterations < 1:
+            raise CapsNetError(f"iterations is a whole number from 1 up, not {iterations!r}.")
 
 
 ROUTINGS: dict[str, Routing] = {}
 
 
 def register_routing(
-    name: str, *, parameters: InitialParameters = _no_parameters, uses_activations: bool = False
+    name: str, *, parameters: InitialParameters = _no_parameters
 ) -> Callable[[Callable[..., RoutingResult]], Callable[..., RoutingResult]]:
     """Makes a function available to every capsule layer under `name`."""
 
     def register(function: Callable[..., RoutingResult]) -> Callable[..., RoutingResult]:
-        ROUTINGS[name] = Routing(name, function, parameters, uses_activations)
+        ROUTINGS[name] = Routing(name, function, parameters)
         return function
 
     return register

@@ -11,13 +11,13 @@ Letters: B batch, I input capsules, J output capsules, D pose size.
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 from capsnet.functional.squashing import Squash, length, squash
 
 
-def _zero_log_prior(i: int, j: int, d: int) -> dict[str, Tensor]:
+def _zero_log_prior(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
     return {"log_prior": torch.zeros(j, i)}
 
 

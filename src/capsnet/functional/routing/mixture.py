@@ -1,0 +1,63 @@
+"""Parents as the components of a Gaussian mixture over the votes: what EM and variational Bayes have in common.
+
+By turns, the components are fitted to their votes (from three sums: how many, their sum, the sum of their squares) and each
+vote is shared among the components by how well it fits them. A diagonal Gaussian's log density is a constant plus a linear
+and a quadratic form of the vote, so both steps are matrix products with the votes and with their squares, and nothing of
+the votes' size is made in between. The sums are taken about the mean vote of each parent, which the results do not
+depend on, so that a common offset of the votes costs no digits.
+
+Letters: B batch, I input capsules, J output capsules, D pose size.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from capsnet.functional.routing.products import Votes
+
+
+class Moments(NamedTuple):
+    """What a component is fitted to: the mass of its votes, their sum and sum of squares about `centre`."""
+
+    mass: Float[Tensor, "b j"]
+    first: Float[Tensor, "b j d"]
+    second: Float[Tensor, "b j d"]
+    centre: Float[Tensor, "b j d"]
+
+
+class Component(NamedTuple):
+    """A fitted parent: its log density (of a vote less the centre) is constant + linear . v + quadratic . v^2."""
+
+    constant: Float[Tensor, "b j"]
+    linear: Float[Tensor, "b j d"]
+    quadratic: Float[Tensor, "b j d"]
+    pose: Float[Tensor, "b j d"]
+    logit: Float[Tensor, "b j"]
+
+
+Fit = Callable[[int, Moments], Component]
+Normalise = Callable[[Float[Tensor, "b j i"]], Float[Tensor, "b j i"]]
+
+
+def over_parents(logits: Float[Tensor, "b j i"]) -> Float[Tensor, "b j i"]:
+    """Each input's shares sum to one over the parents."""
+    return logits.softmax(dim=1)
+
+
+def fit_mixture(
+    votes: Votes, activations: Float[Tensor, "b #j i"], fit: Fit, normalise: Normalise, iterations: int
+) -> tuple[Component, Float[Tensor, "b j i"]]:
+    """The components after the last fit, and the coupling that they were fitted with."""
+    coupling = normalise(votes.values.new_zeros(votes.values.shape[:3]))
+    for iteration in range(iterations):
+        weights = coupling * activations
+        moments = Moments(
+            weights.sum(dim=2), votes.weighted_sum(weights), votes.weighted_squares(weights), votes.centre
+        )
+        component = fit(iteration, moments)
+        if iteration + 1 < iterations:
+            fits = votes.agreement(component.linear) + votes.square_agreement(component.quadratic)
+            coupling = normalise(fits + component.constant.unsqueeze(2))
+    return component, coupling

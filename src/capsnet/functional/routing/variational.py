@@ -1,0 +1,100 @@
+"""Variational Bayes routing: EM routing with distributions over the clusters in place of point estimates.
+
+Ribeiro, Leontidis, Kollias 2020, procedure 1, with diagonal covariances: a Dirichlet over the mixing proportions and a
+Gaussian-Wishart for each parent. Priors: alpha 1, kappa 1, nu D + 1, Psi the identity, m zero. A parent is the more active
+the smaller its entropy. Poses and activation logits pass through batch normalisation without affine part, which keeps
+statistics, so it is given as modules; without them nothing is normalised.
+
+The mixing proportions are those of the `siblings` parents that share a position (all of them, in a dense layer).
+
+Letters: B batch, I input capsules, J output capsules, D pose size.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from capsnet.functional.routing.em import zero_betas
+from capsnet.functional.routing.mixture import Component, Moments, Normalise, fit_mixture, over_parents
+from capsnet.functional.routing.products import Votes, route
+from capsnet.functional.routing.registry import RoutingResult, register_routing
+
+_MASS = 1e-7
+
+
+def _identity(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _betas_and_norms(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
+    norms = {name: nn.BatchNorm1d(j, affine=False) for name in ("pose_norm", "activation_norm")}
+    return {**zero_betas(i, j, d), **norms}
+
+
+@register_routing("variational", parameters=_betas_and_norms)
+def variational_routing(
+    votes: Float[Tensor, "b j i d"],
+    beta_a: Float[Tensor, "j"],
+    beta_u: Float[Tensor, "j"],
+    activations: Float[Tensor, "b i"] | Float[Tensor, "b j i"],
+    pose_norm: Callable[[Tensor], Tensor] = _identity,
+    activation_norm: Callable[[Tensor], Tensor] = _identity,
+    *,
+    iterations: int = 3,
+) -> RoutingResult:
+    """The coupling is the last iteration's, before it is weighted by the activations; it sums to one over the parents."""
+    poses, logits, coupling = variational_fit(votes, beta_a, beta_u, activations, iterations=iterations)
+    return RoutingResult(pose_norm(poses), activation_norm(logits).sigmoid(), coupling)
+
+
+def variational_fit(
+    votes: Float[Tensor, "b j i d"],
+    beta_a: Float[Tensor, "j"],
+    beta_u: Float[Tensor, "j"],
+    activations: Float[Tensor, "b i"] | Float[Tensor, "b j i"],
+    normalise: Normalise = over_parents,
+    *,
+    siblings: int | None = None,
+    iterations: int = 3,
+) -> tuple[Float[Tensor, "b j d"], Float[Tensor, "b j"], Float[Tensor, "b j i"]]:
+    """Poses, activation logits and coupling, before normalisation over the batch."""
+
+    def iterate(
+        votes: Votes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        def fit(_: int, moments: Moments) -> Component:
+            return _posterior(moments, beta_a, beta_u, siblings or votes.values.shape[1])
+
+        component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
+        return component.pose, component.logit, coupling
+
+    if activations.ndim == 2:
+        activations = activations.unsqueeze(1)
+    return route(iterate, votes, beta_a, beta_u, activations, centred=True)
+
+
+def _posterior(moments: Moments, beta_a: Tensor, beta_u: Tensor, siblings: int) -> Component:
+    """The posterior's expectations for each parent; `offset` is its mean m less the centre of the moments."""
+    d = moments.first.shape[-1]
+    mass, mass_d = moments.mass, moments.mass.unsqueeze(-1)
+    alpha, kappa, nu = 1 + mass, 1 + mass_d, d + 1 + mass
+    mean = moments.first / mass_d.clamp(min=_MASS)  # less the centre
+    scatter = (moments.second - mass_d * mean.square()).clamp(min=0)
+    inverse_psi = 1 + scatter + mass_d / kappa * (mean + moments.centre).square()
+    pose = mass_d * (mean + moments.centre) / kappa
+    offset = pose - moments.centre
+
+    total = alpha.unflatten(1, (-1, siblings)).sum(dim=2, keepdim=True).expand(-1, -1, siblings).flatten(1)
+    log_mixing = torch.digamma(alpha) - torch.digamma(total)
+    degrees = nu.unsqueeze(-1) - torch.arange(d, dtype=nu.dtype, device=nu.device)
+    log_det = torch.digamma(degrees / 2).sum(dim=-1) + d * math.log(2) - inverse_psi.log().sum(dim=-1)
+    precision = nu.unsqueeze(-1) / inverse_psi
+    distance = d / kappa.squeeze(-1) + (precision * offset.square()).sum(dim=-1)
+    log_density = (log_det - d * math.log(2 * math.pi) - distance) / 2
+
+    entropy = (d * math.log(2 * math.pi * math.e) - log_det) / 2
+    logit = beta_a - (log_mixing.exp() * entropy + beta_u)
+    return Component(log_mixing + log_density, precision * offset, precision / -2, pose, logit)
