@@ -17,11 +17,12 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY) ## train the quick recipe on MNIST from scratch and test it
 	@$(BIN)/capsnet train mnist --recipe quick --out runs/quick-$$(date +%Y%m%d-%H%M%S)
 
+# Two processes of one thread each: more threads than cores would slow both down.
 test: lint ## lint, types and the default tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: lint ## the slow tests too
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check

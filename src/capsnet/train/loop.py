@@ -75,7 +75,7 @@ def train(
 
     device, threads = choose_device(config.device), set_threads(config.threads)
     dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
-    augmentation = recipe.augmentation or next(iter(dataset.augmentations), "none")
+    augmentation = config.recipe.augmentation or next(iter(dataset.augmentations), "none")
     dataset.check_augmentation(augmentation)
     train_split, validation_split = prepare_splits(config, dataset)
     train_split = Split(*(t.to(device) for t in train_split))

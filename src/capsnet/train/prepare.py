@@ -1,6 +1,5 @@
 """From a configuration to what the loop needs: a device, splits of the data, a model, an optimiser."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -35,8 +34,9 @@ def choose_device(name: str) -> torch.device:
 
 
 def set_threads(threads: int | None) -> int:
-    """Sets and tells the number of threads that torch computes with."""
-    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    """Sets, where asked to, and tells the number of threads that torch computes with."""
+    if threads:
+        torch.set_num_threads(threads)
     return torch.get_num_threads()
 
 
