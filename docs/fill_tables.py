@@ -36,6 +36,13 @@ def mnist_table() -> str:
             f"| `{model}` | {recipe} | {runs[0]['encoder_parameters']:,} | {REPORTED_MNIST.get(model, '-')} % | "
             f"{statistics.mean(errors):.2f}{spread} % | {len(runs)} | {runs[0]['epochs']} | {minutes:.1f} |"
         )
+    runs = read_results("mnist")
+    lines += [
+        "",
+        "Taken on "
+        + "; ".join(sorted({f"{r['machine']}, {r['threads']} threads, {r['date'][:10]}" for r in runs}))
+        + ".",
+    ]
     return "\n".join(lines)
 
 

@@ -91,6 +91,7 @@ class Bar(Lines):
             expand=True,
         )
         self.task = self.progress.add_task("", total=epochs * images_per_epoch, note="")
+        self.validation = ""
         self.progress.start()
 
     def epoch_begins(self, epoch: int, done: int) -> None:
@@ -102,7 +103,13 @@ class Bar(Lines):
         )
 
     def step(self, images: int, loss: float, rate: float) -> None:
-        self.progress.update(self.task, advance=images, note=f"loss {loss:.4f} {rate:.0f}/s")
+        note = f"loss {loss:.4f}{self.validation} {rate:.0f}/s"
+        self.progress.update(self.task, advance=images, note=note)
+
+    def epoch_ends(self, row: dict[str, Any]) -> None:
+        super().epoch_ends(row)
+        if row["validation_error_percent"] is not None:
+            self.validation = f" val {row['validation_error_percent']:.2f} %"
 
     def close(self) -> None:
         if hasattr(self, "progress"):

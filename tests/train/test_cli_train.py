@@ -1,0 +1,64 @@
+"""`capsnet train` as a user calls it, on a slice of MNIST."""
+
+import json
+
+import pytest
+
+import capsnet
+from capsnet.cli import main
+
+SHORT = ["--epochs", "1", "--limit", "60", "--threads", "1"]
+
+
+def result_of(capfd, *words):
+    main(["train", *map(str, words), "--json"])
+    return json.loads(capfd.readouterr().out)
+
+
+def test_the_folder_and_the_defaults_are_as_documented(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = result_of(capfd, "sliced_mnist", *SHORT, "--seed", "7")
+    assert result["model"] == "efficient_capsnet"
+    assert result["recipe"] == "quick"
+    assert (tmp_path / "runs" / "sliced_mnist-efficient_capsnet-quick-s7" / "result.json").exists()
+
+
+def test_a_run_is_run_again_from_its_configuration(capfd, tmp_path):
+    first = result_of(
+        capfd, "sliced_mnist", *SHORT, "--seed", "7", "--augment", "shift", "--out", tmp_path / "a"
+    )
+    config = tmp_path / "a" / "config.json"
+    second = result_of(capfd, "--config", config, "--out", tmp_path / "b")
+    assert second["config"] == first["config"]
+    assert [row["loss"] for row in second["curve"]] == [row["loss"] for row in first["curve"]]
+    changed = result_of(capfd, "--config", config, "--seed", "8", "--out", tmp_path / "c")
+    assert changed["seed"] == 8
+    assert changed["config"]["recipe"] == first["config"]["recipe"]
+
+
+def test_training_prints_a_table_for_people(capfd, tmp_path):
+    main(["train", "sliced_mnist", *SHORT, "--no-reconstruction", "--out", str(tmp_path / "run")])
+    out, err = capfd.readouterr()
+    assert "test error" in out
+    assert "epoch 1/1" in err
+    assert capsnet.load(tmp_path / "run").decoder is None
+
+
+def test_bfloat16_trains(capfd, tmp_path):
+    result = result_of(capfd, "sliced_mnist", *SHORT, "--precision", "bf16", "--out", tmp_path / "run")
+    assert result["curve"][0]["loss"] < 2
+
+
+@pytest.mark.slow
+def test_compiled_trains(capfd, tmp_path):
+    result = result_of(capfd, "sliced_mnist", *SHORT, "--compile", "--out", tmp_path / "run")
+    assert result["curve"][0]["loss"] < 2
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(capfd):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "sliced_mnist", *SHORT, "--out", "/proc/self/run"])
+    err = capfd.readouterr().err
+    assert stop.value.code == 2
+    assert "/proc/self/run" in err
+    assert "Traceback" not in err
