@@ -29,12 +29,15 @@ class Recipe:
     """the decay of the moving average of the weights that is evaluated and kept, if any"""
     augmentation: str | None = None
     """by name; the data set's own when None"""
+    images: int | None = None
+    """images seen in all, in place of whole epochs, to compare systems at the same budget"""
     reconstruction_weight: float = 0.392
     reconstruct_fraction: float = 1.0
     """the share of each batch that is reconstructed, where the decoder is the cost"""
 
     def __post_init__(self) -> None:
         _require(self.epochs >= 1, f"--epochs is at least 1; got {self.epochs}.")
+        _require(self.images is None or self.images >= 1, f"--images is at least 1; got {self.images}.")
         _require(self.batch_size >= 1, f"The batch size is at least 1; got {self.batch_size}.")
         _require(self.learning_rate > 0, f"The learning rate is above 0; got {self.learning_rate}.")
         _require(self.schedule in ("exponential", "cosine"), f"There is no schedule '{self.schedule}'.")

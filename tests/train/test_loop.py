@@ -170,6 +170,15 @@ def test_the_batch_is_at_most_a_twentieth_of_the_training_images(run):
     assert run[1]["batch_size"] == 64 // 20
 
 
+def test_a_budget_of_images_ends_a_run_within_an_epoch(tmp_path):
+    recipe = dataclasses.replace(RECIPE, images=100, schedule="cosine", average=None)
+    result = train(dataclasses.replace(CONFIG, recipe=recipe), tmp_path / "run")
+    # 64 training images in batches of 3: 22 steps an epoch; 34 steps in all, 12 of them in the second epoch.
+    assert (result["epochs"], result["images_seen"]) == (2, 64 + 36)
+    assert [row["epoch"] for row in result["curve"]] == [1, 2]
+    assert result["curve"][-1]["learning_rate"] < 1e-5
+
+
 def test_training_goes_on_from_other_weights(run, tmp_path):
     folder, _ = run
     tiny = dataclasses.replace(RECIPE, epochs=1, learning_rate=1e-12, average=None)

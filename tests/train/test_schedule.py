@@ -12,16 +12,16 @@ COSINE = Recipe(name="r", epochs=4, batch_size=1, learning_rate=1.0, schedule="c
 
 def test_exponential_is_constant_within_an_epoch_and_decays_between():
     recipe = Recipe(name="r", epochs=3, batch_size=1, learning_rate=0.1, decay=0.5)
-    assert [learning_rate(recipe, step, 2) for step in range(6)] == [0.1, 0.1, 0.05, 0.05, 0.025, 0.025]
+    assert [learning_rate(recipe, step, 2, 6) for step in range(6)] == [0.1, 0.1, 0.05, 0.05, 0.025, 0.025]
 
 
 def test_the_floor_stays_under_the_learning_rate():
     recipe = Recipe(name="r", epochs=9, batch_size=1, learning_rate=0.1, decay=0.1, floor=0.004)
-    assert learning_rate(recipe, 8, 1) == 0.004
+    assert learning_rate(recipe, 8, 1, 9) == 0.004
 
 
 def test_cosine_rises_in_the_warm_up_and_falls_to_nothing_after():
-    rates = [learning_rate(COSINE, step, 10) for step in range(40)]
+    rates = [learning_rate(COSINE, step, 10, 40) for step in range(40)]
     assert rates[:10] == pytest.approx([n / 10 for n in range(1, 11)])
     assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
     assert 0 < rates[-1] < 0.01

@@ -30,6 +30,7 @@ def train(
     recipe: Maybe[str] = None,
     seed: Maybe[int] = None,
     epochs: Maybe[int] = None,
+    images: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
     no_reconstruction: Flag = False,
@@ -54,6 +55,7 @@ def train(
         recipe: quick, paper or authors; quick when left out.
         seed: Fixes everything random; 0 when left out.
         epochs: In place of the recipe's.
+        images: Stop after this many images seen, whatever the epochs.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
         no_reconstruction: Train without the decoder.
@@ -89,7 +91,7 @@ def train(
     if config and recipe:
         settings = dataclasses.replace(settings, recipe=get_recipe(recipe, settings.dataset, settings.model))
     changes: dict[str, Any] = {
-        k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None
+        k: v for k, v in (("epochs", epochs), ("images", images), ("augmentation", augment)) if v is not None
     }
     settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)
     if no_reconstruction:

@@ -11,6 +11,7 @@ from capsnet.data.base import DataSet, Split
 from capsnet.evaluate.metrics import evaluate
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
+from capsnet.train.prepare import Plan
 from capsnet.train.provenance import provenance
 from capsnet.train.state import Progress
 
@@ -51,6 +52,7 @@ def finish(
     train_split: Split,
     config: Config,
     recipe: Recipe,
+    plan: Plan,
     now: Progress,
     device: torch.device,
     threads: int,
@@ -74,7 +76,8 @@ def finish(
         "dataset": dataset.name,
         "recipe": config.recipe.name,
         "seed": config.seed,
-        "epochs": recipe.epochs,
+        "epochs": plan.epochs,
+        "images_seen": plan.images_seen(recipe.batch_size),
         **score,
         "test_errors": test.wrong_images,
         "test_images": test.images,

@@ -25,10 +25,12 @@ from capsnet.models.base import CapsuleModel
 from capsnet.train.averaging import MovingAverage
 from capsnet.train.finish import finish, keep_weights
 from capsnet.train.prepare import (
+    Plan,
     build_model,
     build_optimizer,
     choose_device,
     fit_batch,
+    plan_run,
     prepare_splits,
     set_threads,
 )
@@ -89,9 +91,7 @@ def train(
         for part in filter(None, (model.encoder, model.decoder)):
             part.compile()
 
-    images_per_epoch = len(train_split.labels) * dataset.views
-    steps_per_epoch = -(-images_per_epoch // recipe.batch_size)
-    total_steps = recipe.epochs * steps_per_epoch
+    plan = plan_run(recipe, len(train_split.labels) * dataset.views)
     now = Progress()
     if run.started:
         now = load_state(folder, model, optimizer, average)
@@ -100,17 +100,16 @@ def train(
         save_state(folder, model, optimizer, average, now)
 
     reporter.start(
-        f"{config.model} on {dataset.name}: {recipe.epochs} epochs of {images_per_epoch:,} images, batch {recipe.batch_size}, "
-        f"{device} with {threads} threads, in {folder}",
-        recipe.epochs,
-        images_per_epoch,
+        f"{config.model} on {dataset.name}: {plan.epochs} epochs of {plan.images_per_epoch:,} images, "
+        f"batch {recipe.batch_size}, {device} with {threads} threads, in {folder}",
+        plan,
     )
     model.train()
     saved_at = time.monotonic()
     order: Tensor | None = None
     with deferred_interrupt() as interrupted:
-        while now.step < total_steps:
-            epoch, index = divmod(now.step, steps_per_epoch)
+        while now.step < plan.total_steps:
+            epoch, index = divmod(now.step, plan.steps_per_epoch)
             if order is None or index == 0:
                 order = epoch_order(config.seed, epoch, len(train_split.labels), dataset.views).to(device)
                 reporter.epoch_begins(epoch + 1, now.images)
@@ -120,9 +119,9 @@ def train(
             batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
             torch.manual_seed(derive_seed(config.seed, "dropout", now.step))
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate(recipe, now.step, steps_per_epoch)
+                group["lr"] = learning_rate(recipe, now.step, plan.steps_per_epoch, plan.total_steps)
             with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-                loss = training_loss(model, batch, recipe, now.step / total_steps)
+                loss = training_loss(model, batch, recipe, now.step / plan.total_steps)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -135,22 +134,23 @@ def train(
             now.seconds += time.perf_counter() - began
             if now.loss_sum != now.loss_sum or abs(now.loss_sum) == float("inf"):
                 raise CapsNetError(diverged(now.step, folder))
-            reporter.step(len(rows), now.loss_sum / now.images, now.rate(images_per_epoch))
+            reporter.step(len(rows), now.loss_sum / now.images, now.rate(plan.images_per_epoch))
 
-            if now.step % steps_per_epoch == 0:
-                row = end_epoch(now, evaluated, dataset, validation_split, recipe, steps_per_epoch)
+            epoch_done = now.step % plan.steps_per_epoch == 0 or now.step == plan.total_steps
+            if epoch_done:
+                row = end_epoch(now, evaluated, dataset, validation_split, recipe, plan)
                 keep_weights(folder, evaluated, dataset, config, now)
                 run.write_metrics(now.rows)
                 reporter.epoch_ends(row)
             due = time.monotonic() - saved_at > save_every
-            if due or interrupted.is_set() or now.step % steps_per_epoch == 0:
+            if due or interrupted.is_set() or epoch_done:
                 save_state(folder, model, optimizer, average, now)
                 saved_at = time.monotonic()
             if interrupted.is_set():
-                raise Interrupted(f"Stopped at step {now.step} of {total_steps}; --resume continues it.")
+                raise Interrupted(f"Stopped at step {now.step} of {plan.total_steps}; --resume continues it.")
 
     reporter.say("Testing")
-    result = finish(folder, evaluated, dataset, train_split, config, recipe, now, device, threads)
+    result = finish(folder, evaluated, dataset, train_split, config, recipe, plan, now, device, threads)
     run.write_result(result)
     return result
 
@@ -167,15 +167,15 @@ def end_epoch(
     dataset: Any,
     validation: Split | None,
     recipe: Recipe,
-    steps_per_epoch: int,
+    plan: Plan,
 ) -> dict[str, Any]:
     """Adds the epoch's row to `now` and begins the next one."""
     scores = evaluate(model, dataset, validation) if validation else None
     seconds = now.seconds - sum(row["seconds"] for row in now.rows)
     row = {
-        "epoch": now.step // steps_per_epoch,
+        "epoch": -(-now.step // plan.steps_per_epoch),
         "loss": now.loss_sum / now.images,
-        "learning_rate": learning_rate(recipe, now.step - 1, steps_per_epoch),
+        "learning_rate": learning_rate(recipe, now.step - 1, plan.steps_per_epoch, plan.total_steps),
         "validation_error_percent": scores.error_percent if scores else None,
         "validation_loss": scores.loss if scores else None,
         "images_per_second": now.images / seconds,

@@ -1,7 +1,7 @@
 """From a configuration to what the loop needs: a device, splits of the data, a model, an optimiser."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -51,9 +51,30 @@ def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | Non
     return split_validation(train, count, config.seed) if count else (train, None)
 
 
+class Plan(NamedTuple):
+    """How long a run is. The last epoch is cut short where the recipe says how many images are seen in all."""
+
+    images_per_epoch: int
+    steps_per_epoch: int
+    total_steps: int
+    epochs: int
+
+    def images_seen(self, batch_size: int) -> int:
+        """Over the whole run."""
+        whole, steps = divmod(self.total_steps, self.steps_per_epoch)
+        return whole * self.images_per_epoch + min(steps * batch_size, self.images_per_epoch)
+
+
 def fit_batch(recipe: Recipe, images: int) -> Recipe:
     """The recipe with a batch of at most a twentieth of the training images, so that small sets get enough steps."""
     return replace(recipe, batch_size=min(recipe.batch_size, max(1, images // SMALLEST_SHARE)))
+
+
+def plan_run(recipe: Recipe, images_per_epoch: int) -> Plan:
+    """The steps of a run; a last batch that is not full is a step too."""
+    per_epoch = -(-images_per_epoch // recipe.batch_size)
+    total = -(-recipe.images // recipe.batch_size) if recipe.images else recipe.epochs * per_epoch
+    return Plan(images_per_epoch, per_epoch, total, -(-total // per_epoch))
 
 
 def build_model(config: Config, dataset: DataSet) -> CapsuleModel:

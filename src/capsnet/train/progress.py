@@ -11,11 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
+    from capsnet.train.prepare import Plan
+
 
 class Reporter(Protocol):
     """Hears what the training loop does."""
 
-    def start(self, title: str, epochs: int, images_per_epoch: int) -> None: ...
+    def start(self, title: str, plan: "Plan") -> None: ...
     def epoch_begins(self, epoch: int, done: int) -> None: ...
     def step(self, images: int, loss: float, rate: float) -> None: ...
     def epoch_ends(self, row: dict[str, Any]) -> None: ...
@@ -26,7 +28,7 @@ class Reporter(Protocol):
 class Silent:
     """Says nothing."""
 
-    def start(self, title: str, epochs: int, images_per_epoch: int) -> None: ...
+    def start(self, title: str, plan: "Plan") -> None: ...
     def epoch_begins(self, epoch: int, done: int) -> None: ...
     def step(self, images: int, loss: float, rate: float) -> None: ...
     def epoch_ends(self, row: dict[str, Any]) -> None: ...
@@ -51,8 +53,9 @@ class Lines(Silent):
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def start(self, title: str, epochs: int, images_per_epoch: int) -> None:
-        self.epochs, self.per_epoch = epochs, images_per_epoch
+    def start(self, title: str, plan: "Plan") -> None:
+        self.epochs, self.per_epoch = plan.epochs, plan.images_per_epoch
+        self.total = round(plan.images_per_epoch * plan.total_steps / plan.steps_per_epoch)
         self.console.print(title, highlight=False, soft_wrap=True)
 
     def epoch_begins(self, epoch: int, done: int) -> None:
@@ -63,7 +66,7 @@ class Lines(Silent):
         if time.monotonic() - self.last < self.EVERY:
             return
         self.last = time.monotonic()
-        left = (self.per_epoch * (self.epochs - self.epoch + 1) - self.done) / rate
+        left = (self.total - self.per_epoch * (self.epoch - 1) - self.done) / rate
         self.say(
             f"epoch {self.epoch}/{self.epochs} · {self.done:,}/{self.per_epoch:,} · loss {loss:.5f} · "
             f"{rate:.0f} images/s · {left / 60:.1f} min left"
@@ -79,8 +82,8 @@ class Lines(Silent):
 class Bar(Lines):
     """A live bar with speed, loss and time left; finished epochs scroll away above it."""
 
-    def start(self, title: str, epochs: int, images_per_epoch: int) -> None:
-        super().start(title, epochs, images_per_epoch)
+    def start(self, title: str, plan: "Plan") -> None:
+        super().start(title, plan)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -90,7 +93,7 @@ class Bar(Lines):
             console=self.console,
             expand=True,
         )
-        self.task = self.progress.add_task("", total=epochs * images_per_epoch, note="")
+        self.task = self.progress.add_task("", total=self.total, note="")
         self.validation = ""
         self.progress.start()
 
@@ -125,11 +128,11 @@ class TensorBoard(Silent):
         self.epoch_begins = inner.epoch_begins  # type: ignore[method-assign]
         self.step, self.say = inner.step, inner.say  # type: ignore[method-assign]
 
-    def start(self, title: str, epochs: int, images_per_epoch: int) -> None:
+    def start(self, title: str, plan: "Plan") -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.writer = SummaryWriter(str(self.folder / "tensorboard"))
-        self.inner.start(title, epochs, images_per_epoch)
+        self.inner.start(title, plan)
 
     def epoch_ends(self, row: dict[str, Any]) -> None:
         self.inner.epoch_ends(row)
