@@ -52,7 +52,7 @@ def train(
     Args:
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name (see `capsnet models`); the paper's for the data set when left out.
-        recipe: quick, paper or authors; quick when left out.
+        recipe: quick, paper, authors or budget; quick when left out.
         seed: Fixes everything random; 0 when left out.
         epochs: In place of the recipe's.
         images: Stop after this many images seen, whatever the epochs.

@@ -45,7 +45,28 @@ def authors(dataset: str, model: str) -> Recipe:
     return Recipe(name="authors", epochs=150, batch_size=16, learning_rate=5e-4, decay=0.97, floor=5e-5)
 
 
-RECIPES: dict[str, Callable[[str, str], Recipe]] = {"quick": quick, "paper": paper, "authors": authors}
+def budget(dataset: str, model: str) -> Recipe:
+    """The same plain settings for every system, 300,000 images seen: for comparisons, not for records.
+
+    Command: capsnet train mnist --recipe budget --model ar_capsnet
+    """
+    return Recipe(
+        name="budget",
+        epochs=1,
+        images=300_000,
+        batch_size=64,
+        learning_rate=1e-3,
+        schedule="cosine",
+        warmup=0.1,
+    )
+
+
+RECIPES: dict[str, Callable[[str, str], Recipe]] = {
+    "quick": quick,
+    "paper": paper,
+    "authors": authors,
+    "budget": budget,
+}
 
 
 def get_recipe(name: str, dataset: str, model: str) -> Recipe:
