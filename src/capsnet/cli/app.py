@@ -2,7 +2,7 @@
 
 from tyro.extras import SubcommandApp
 
-from capsnet.cli import convert, data, evaluate, models, predict, train
+from capsnet.cli import analyze, convert, data, evaluate, models, predict, train
 
 
 def build_app() -> SubcommandApp:
@@ -14,4 +14,7 @@ def build_app() -> SubcommandApp:
     app.command(name="eval")(evaluate.evaluate)
     app.command(name="predict")(predict.predict)
     app.command(name="convert")(convert.convert)
+    app.command(
+        analyze.build_app(), name="analyze", help="What networks cost and what their capsules encode."
+    )
     return app

@@ -1,0 +1,82 @@
+"""`capsnet analyze cost`."""
+
+import os
+
+from rich import box
+from rich.table import Table
+
+from capsnet.cli import console
+from capsnet.cli.options import Flag, Maybe, Names
+
+# Mazzia et al. 2021, table 1: thousands of parameters, 10^9 operations.
+REPORTED = {
+    "capsnet": (6800, 0.401),
+    "ar_capsnet": (5310, 0.098),
+    "matrix_capsnet": (310, 0.086),
+    "efficient_capsnet": (161, 0.06),
+}
+
+
+def cost(
+    models: Names = (),
+    /,
+    *,
+    batch: int = 16,
+    seconds: float = 3.0,
+    threads: Maybe[int] = None,
+    json: Flag = False,
+) -> None:
+    """Measure parameters, operations, memory and speed of the models, beside the paper's figures.
+
+    Args:
+        models: Only these; all of them when left out.
+        batch: Images in a training step.
+        seconds: How long each timing goes on.
+        threads: Of the CPU; all when left out.
+        json: Print one JSON document.
+    """
+    from capsnet.evaluate.speed import measure
+    from capsnet.registry import get_entry, list_models
+
+    names = list(models or list_models())
+    for name in names:
+        get_entry(name)
+    load = os.getloadavg()[0]
+    rows = []
+    for name in names:
+        console.errors.print(f"measuring {name}", style="dim")
+        reported = dict(zip(("parameters_k", "operations_g"), REPORTED.get(name, (None, None)), strict=True))
+        rows.append({**measure(name, batch, seconds, threads), "reported": reported})
+    if json:
+        console.print_json({"load_before": load, "threads": threads or os.cpu_count(), "models": rows})
+        return
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    headings = (
+        "parameters",
+        "reported",
+        "operations",
+        "reported",
+        "training memory",
+        "ms/image",
+        "training images/s",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        parameters, operations = REPORTED.get(row["name"], (None, None))
+        table.add_row(
+            row["name"],
+            f"{row['encoder_parameters']:,}",
+            f"{parameters} K" if parameters else "-",
+            f"{row['operations'] / 1e9:.3f} G",
+            f"{operations} G" if operations else "-",
+            f"{row['training_memory_mib']:.0f} MiB",
+            f"{row['milliseconds_per_image']:.1f}",
+            f"{row['training_images_per_second']:.0f}",
+        )
+    console.out.print(table)
+    console.out.print(
+        f"One run, batch {batch}, load {load:.1f} before it. Memory: of training, above the model's own.",
+        style="dim",
+    )

@@ -1,0 +1,35 @@
+import json
+
+import pytest
+
+from capsnet.cli import main
+from capsnet.errors import CapsNetError
+from capsnet.evaluate.speed import measure
+
+
+def test_cost_is_measured_beside_what_the_paper_reports(capfd):
+    main(
+        [
+            "analyze",
+            "cost",
+            "efficient_capsnet",
+            "--batch",
+            "2",
+            "--seconds",
+            "0.1",
+            "--threads",
+            "1",
+            "--json",
+        ]
+    )
+    (row,) = json.loads(capfd.readouterr().out)["models"]
+    assert row["encoder_parameters"] == 161_824
+    assert row["reported"] == {"parameters_k": 161, "operations_g": 0.06}
+    assert row["training_images_per_second"] > 1
+    assert row["milliseconds_per_image"] > 0
+    assert row["training_memory_mib"] > 0
+
+
+def test_a_measurement_that_fails_says_which():
+    with pytest.raises(CapsNetError, match="Measuring 'efficient_capsnet' at batch 0 failed"):
+        measure("efficient_capsnet", 0, 0.1, 1)
