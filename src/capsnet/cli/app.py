@@ -2,7 +2,7 @@
 
 from tyro.extras import SubcommandApp
 
-from capsnet.cli import analyze, convert, data, evaluate, models, predict, train
+from capsnet.cli import analyze, compare, convert, data, evaluate, models, predict, train, trials
 
 
 def build_app() -> SubcommandApp:
@@ -11,6 +11,8 @@ def build_app() -> SubcommandApp:
     app.command(name="models")(models.models)
     app.command(data.build_app(), name="data", help="List, fetch and look at data sets.")
     app.command(name="train")(train.train)
+    app.command(name="trials")(trials.trials)
+    app.command(name="compare")(compare.compare)
     app.command(name="eval")(evaluate.evaluate)
     app.command(name="predict")(predict.predict)
     app.command(name="convert")(convert.convert)

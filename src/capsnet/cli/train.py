@@ -83,7 +83,7 @@ def train(
         "device": device if device != "auto" else None,
     }
     wanted = {key: value for key, value in asked.items() if value is not None}
-    settings = _from_file(config) if config else _from_names(dataset, model, recipe)
+    settings = _from_file(config) if config else settings_from_names(dataset, model, recipe)
     if config and dataset:
         wanted["dataset"] = dataset
     if config and model:
@@ -123,7 +123,8 @@ def _from_file(path: Path) -> Config:
     return Config.from_dict(read_json(path))
 
 
-def _from_names(dataset: str | None, model: str | None, recipe: str | None) -> Config:
+def settings_from_names(dataset: str | None, model: str | None, recipe: str | None) -> Config:
+    """The defaults: the paper's model for the data set, the recipe `quick`."""
     if dataset is None:
         raise CapsNetError("Say what to train on: `capsnet train mnist`, or a run again with --config.")
     model = model or PAPER_MODELS.get(dataset, "efficient_capsnet")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from capsnet.data.base import DataSet, Split
 from capsnet.models.base import CapsuleModel
@@ -59,8 +60,14 @@ def evaluate(
     *,
     batch_size: int = 250,
     on_batch: Callable[[int], None] | None = None,
+    on_scores: Callable[[Tensor, Tensor], None] | None = None,
 ) -> Evaluation:
-    """Runs the model over the split in evaluation mode; `on_batch` hears how many images each batch had."""
+    """Runs the model over the split in evaluation mode.
+
+    Args:
+        on_batch: hears how many images each batch had.
+        on_scores: hears each batch's scores (B, J) and classes (B, K).
+    """
     if not len(split.labels):
         raise ValueError("cannot evaluate an empty split")
     was_training = model.training
@@ -76,6 +83,8 @@ def evaluate(
         wrong_classes += int((k - found).sum())
         loss += float(model.classification_loss(output, targets)) * b
         images += b
+        if on_scores:
+            on_scores(output.scores, batch.classes)
         if on_batch:
             on_batch(b)
     model.train(was_training)

@@ -9,6 +9,7 @@ from capsnet.card import Card
 from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
 from capsnet.evaluate.metrics import evaluate
+from capsnet.evaluate.predictions import Recorder
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
 from capsnet.train.prepare import Plan
@@ -60,7 +61,9 @@ def finish(
     """Tests the selected weights (the best on validation; the last without one), once, and gives the run's result."""
     selected = "best" if now.best_key else "last"
     chosen = load(str(folder / selected)).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    test = evaluate(chosen, dataset, dataset.test)
+    seen = Recorder()
+    test = evaluate(chosen, dataset, dataset.test, on_scores=seen)
+    seen.write(folder)
     training = evaluate(chosen, dataset, train_split)
     origin = provenance(device, threads)
     epochs_kept = chosen.card.provenance["epochs"]

@@ -1,0 +1,234 @@
+"""`capsnet trials`."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from tyro.conf import Positional
+
+from capsnet.cli import console
+from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.train import settings_from_names
+from capsnet.errors import CapsNetError
+
+if TYPE_CHECKING:
+    from capsnet.train.trials import Trial
+
+
+def trials(
+    dataset: Positional[str],
+    /,
+    *,
+    model: Maybe[str] = None,
+    recipe: Maybe[str] = None,
+    seeds: int = 30,
+    first_seed: int = 0,
+    jobs: int = 1,
+    epochs: Maybe[int] = None,
+    limit: Maybe[int] = None,
+    validation: Maybe[int] = None,
+    no_reconstruction: Flag = False,
+    augment: Maybe[str] = None,
+    device: str = "auto",
+    threads: Maybe[int] = None,
+    data_dir: Maybe[Path] = None,
+    out: Maybe[Path] = None,
+    record: Maybe[Path] = None,
+    save_every: float = 20.0,
+    json: Flag = False,
+) -> None:
+    """Train many seeds of a recipe, a run folder each, and sum them up.
+
+    Finished seeds are kept, broken ones resumed, a failing one does not stop the others. Ctrl-C stops them all; the same
+    command goes on.
+
+    Args:
+        dataset: A data set's name (see `capsnet data list`).
+        model: A model's name; the paper's for the data set when left out.
+        recipe: quick, paper or authors; quick when left out.
+        seeds: How many seeds.
+        first_seed: The first of them.
+        jobs: How many train at once; the CPU's threads are divided among them.
+        epochs: In place of the recipe's.
+        limit: Train on this many images only.
+        validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
+        no_reconstruction: Train without the decoder.
+        augment: How training images are varied, by name, or none; the data set's own when left out.
+        device: auto, cpu, cuda or mps.
+        threads: Of each process; the cores divided by --jobs when left out.
+        data_dir: Where data sets are looked for first.
+        out: The folder of all runs; runs/DATASET-MODEL-RECIPE when left out.
+        record: Also keep each result as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
+        save_every: Seconds between states that a killed run can continue from.
+        json: End with one JSON document on stdout.
+    """
+    from capsnet.registry import get_entry
+    from capsnet.train.trials import run_trials, summary
+
+    if not Path(dataset).exists():
+        from capsnet.data import get_dataset_info
+
+        get_dataset_info(dataset)
+    config = settings_from_names(dataset, model, recipe)
+    get_entry(config.model)
+    changes: dict[str, Any] = {
+        k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None
+    }
+    config = dataclasses.replace(
+        config,
+        recipe=dataclasses.replace(config.recipe, **changes),
+        limit=limit,
+        validation=validation,
+        device=device,
+        threads=threads,
+        model_options={"decoder": False} if no_reconstruction else {},
+    )
+    name = "-".join((Path(dataset).stem, config.model, config.recipe.name))
+    folder = out or Path("runs") / (f"{name}-no-reconstruction" if no_reconstruction else name)
+    view = LiveTable(console.errors) if console.errors.is_terminal else Lines(console.errors)
+    with view:
+        done = run_trials(
+            config,
+            folder,
+            range(first_seed, first_seed + seeds),
+            jobs=jobs,
+            save_every=save_every,
+            data_dir=data_dir,
+            watch=view.show,
+        )
+    if record:
+        keep_records(record, done)
+    result = {**summary(config, done), "folder": str(folder)}
+    if json:
+        console.print_json(result)
+    else:
+        show_summary(result)
+    failed = [trial for trial in done if trial.state == "failed"]
+    if failed:
+        which = "; ".join(f"seed {t.seed}: {t.note} ({t.folder / 'log.txt'})" for t in failed)
+        raise CapsNetError(
+            f"{len(failed)} of {len(done)} seeds failed; the same command tries again. {which}"
+        )
+
+
+def keep_records(place: Path, trials: "Sequence[Trial]") -> None:
+    """A JSON file a finished run, named so that no two systems share one."""
+    from capsnet.files import write_json
+
+    for trial in trials:
+        if trial.result is not None:
+            config = trial.result["config"]
+            plain = "-no-reconstruction" if config["model_options"].get("decoder") is False else ""
+            name = f"{config['model']}{plain}-{config['recipe']['name']}-s{trial.seed}.json"
+            write_json(place / trial.result["dataset"] / name, trial.result)
+
+
+def percent(value: Any) -> str:
+    return f"{float(value):.2f} %" if value not in (None, "") else ""
+
+
+def error_of(trial: "Trial", kind: str) -> Any:
+    """The validation or test error of a finished trial, the pair error where there are two."""
+    values = [
+        v for k, v in (trial.result or {}).items() if k.startswith(kind) and k.endswith("error_percent")
+    ]
+    return values[0] if values else None
+
+
+def progress_table(trials: "Sequence[Trial]", rows: int) -> Table:
+    """All seeds; when they are more than fit, the running ones first."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("seed", "state", "validation", "test", "minutes", ""):
+        right = heading in ("seed", "validation", "test", "minutes")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    order = {"training": 0, "failed": 1, "done": 2, "elsewhere": 3, "waiting": 4}
+    shown = list(trials) if len(trials) <= rows else sorted(trials, key=lambda t: order[t.state])[:rows]
+    styles = {"failed": "red", "training": "bold", "waiting": "dim"}
+    for trial in shown:
+        table.add_row(
+            str(trial.seed),
+            "kept" if trial.kept else trial.state,
+            percent(
+                error_of(trial, "validation") if trial.result else trial.row.get("validation_error_percent")
+            ),
+            percent(error_of(trial, "test")),
+            f"{trial.result['seconds'] / 60:.1f}" if trial.result else "",
+            "" if trial.state == "done" else trial.note,
+            style=styles.get(trial.state),
+        )
+    left = len(trials) - len(shown)
+    if left:
+        table.add_row("...", f"{left} more", "", "", "", "")
+    finished = sum(trial.state == "done" for trial in trials)
+    table.caption = f"{finished} of {len(trials)} seeds finished"
+    return table
+
+
+class LiveTable:
+    """A table that is drawn over itself."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.live = Live(console=screen, auto_refresh=False)
+
+    def __enter__(self) -> "LiveTable":
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def show(self, trials: "Sequence[Trial]") -> None:
+        self.live.update(progress_table(trials, max(3, self.screen.height - 8)), refresh=True)
+
+
+class Lines:
+    """A line when a seed's state or epoch changes, for logs."""
+
+    def __init__(self, screen: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self.screen, self.clock = screen, clock
+        self.seen: dict[int, tuple[str, str]] = {}
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, trials: "Sequence[Trial]") -> None:
+        for trial in trials:
+            now = (trial.state, trial.row.get("epoch", ""))
+            before = self.seen.get(trial.seed, ("waiting", ""))
+            self.seen[trial.seed] = now
+            if now == before:
+                continue
+            text = f"seed {trial.seed}: {'kept' if trial.kept else trial.state}"
+            if trial.state == "done":
+                text += f", test error {percent(error_of(trial, 'test'))}"
+            elif trial.state == "failed":
+                text += f": {trial.note}"
+            elif trial.row:
+                text += f", epoch {trial.row['epoch']}, loss {float(trial.row['loss']):.5f}"
+                if trial.row.get("validation_error_percent"):
+                    text += f", validation error {percent(trial.row['validation_error_percent'])}"
+            self.screen.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def show_summary(result: dict[str, Any]) -> None:
+    """Mean, deviation, range and interval of each error."""
+    table = Table(box=box.SIMPLE, pad_edge=False, title=f"{result['finished']} seeds in {result['folder']}")
+    table.add_column("")
+    for heading in ("mean", "deviation", "min", "max", "95 % interval of the mean"):
+        table.add_column(heading, justify="right")
+    for key, s in result["errors"].items():
+        spread = f"{s['deviation']:.3f}" if s["deviation"] is not None else ""
+        interval = "{:.3f} to {:.3f}".format(*s["interval"]) if s["interval"] else ""
+        name = key.removesuffix("_percent").replace("_", " ") + " (%)"
+        table.add_row(name, f"{s['mean']:.3f}", spread, f"{s['min']:.2f}", f"{s['max']:.2f}", interval)
+    console.out.print(table)
