@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
+from capsnet.data.compose import OPERATIONS, Compose, parse_operations, unknown_operation
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import unknown_name
 
@@ -44,7 +45,8 @@ Augmentation = Callable[[UInt8[Tensor, "b c h w"], torch.Generator], Float[Tenso
 class DataSet:
     """A data set in memory.
 
-    `augmentations` are the ways to vary training images by name; the first is the default, "none" is always there.
+    `augmentations` are the ways to vary training images by name; the first is the default. Beside them
+    there are always "none" and lists of operations such as "shift,rotate" (`capsnet.data.compose`).
     `digests` are the SHA-256 of the files read, for a run's record. `views` is how often an epoch shows each image.
     """
 
@@ -64,12 +66,23 @@ class DataSet:
 
     def check_augmentation(self, name: str) -> None:
         """Refuses a way to vary images that this data set does not have."""
-        if name not in self.augmentations and name != "none":
-            raise unknown_name(f"augmentation for '{self.name}'", name, {*self.augmentations, "none"})
+        self.get_augmentation(name)
+
+    def get_augmentation(self, name: str) -> Augmentation | None:
+        """One of `augmentations`, or a list of `capsnet.data.compose.OPERATIONS` such as "shift,rotate"; "none" is None."""
+        if name in self.augmentations:
+            return self.augmentations[name]
+        if name == "none":
+            return None
+        operations = parse_operations(name)
+        if operations is None:
+            known = {*self.augmentations, "none", *OPERATIONS}
+            raise unknown_name(f"augmentation for '{self.name}'", unknown_operation(name), known)
+        return Compose(operations, self.preprocessing)
 
     def training_batch(self, split: Split, augmentation: str, generator: torch.Generator) -> Batch:
         """A batch varied at random; the picture to reconstruct is the varied one."""
-        augment = self.augmentations.get(augmentation)
+        augment = self.get_augmentation(augmentation)
         images = augment(split.images, generator) if augment else self.preprocessing.apply(split.images)
         return self.batch(images, split.labels)
 

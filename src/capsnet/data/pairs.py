@@ -35,6 +35,11 @@ class PairDataSet(DataSet):
     shift: int = 4
     pairs: int = 10
 
+    def check_augmentation(self, name: str) -> None:
+        """The pairs are the variation; there is no other."""
+        if name != "none":
+            raise CapsNetError(f"'{self.name}' varies its images by pairing them, not by '{name}'.")
+
     def training_batch(self, split: Split, augmentation: str, generator: Generator) -> Batch:
         """Each image with another of its batch; a batch of one class takes its partners from the training set."""
         pool = split if bool((split.labels != split.labels[0]).any()) else self.train

@@ -6,9 +6,11 @@ Letters: C x H x W image.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -23,6 +25,11 @@ MAX_PIXELS = 50_000_000
 DIGIT_BOX = 20
 # Less contrast than this (of 255) is a blank sheet, not ink.
 LEAST_CONTRAST = 12.0
+GREY_MODES = ("1", "L", "LA", "I", "F")
+ORIENTATION = 274
+
+# Pillow warns from a size on that is refused here anyway. Not a filter around each call: those are not safe in threads.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 Source = str | Path | BufferedIOBase
 
@@ -46,19 +53,39 @@ def read_picture(
     return stored
 
 
+class Header(NamedTuple):
+    """What a file says of its picture before a pixel is decoded."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+def read_header(source: Source) -> Header:
+    """Size, the right way up, and whether there is colour."""
+    with _opened(source) as file:
+        turned = file.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
+        height, width = (file.width, file.height) if turned else (file.height, file.width)
+        return Header(height, width, file.mode in GREY_MODES or file.mode.startswith("I;"))
+
+
 def open_picture(source: Source) -> Image.Image:
     """A decoded picture the right way up, in mode L, RGB or their kinds with alpha."""
+    with _opened(source) as file:
+        return _plain_mode(ImageOps.exif_transpose(file))
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[Image.Image]:
+    """The file with its size judged; what goes wrong then and later is one sentence."""
     name = _name(source)
     try:
-        with warnings.catch_warnings():
-            # Pillow warns at a size that is already refused below, and of harmless faults in a file's metadata.
-            warnings.simplefilter("ignore")
-            with Image.open(cast(Any, source), formats=FORMATS) as file:
-                if file.width * file.height > MAX_PIXELS:
-                    raise CapsNetError(
-                        f"{name} is {file.width} x {file.height} pixels; at most {MAX_PIXELS // 10**6} million are read."
-                    )
-                return _plain_mode(ImageOps.exif_transpose(file))
+        with Image.open(cast(Any, source), formats=FORMATS) as file:
+            if file.width * file.height > MAX_PIXELS:
+                raise CapsNetError(
+                    f"{name} is {file.width} x {file.height} pixels; at most {MAX_PIXELS // 10**6} million are read."
+                )
+            yield file
     except CapsNetError:
         raise
     except FileNotFoundError as error:
@@ -67,7 +94,7 @@ def open_picture(source: Source) -> Image.Image:
         raise CapsNetError(f"{name} is a folder, not a picture.") from error
     except PermissionError as error:
         raise CapsNetError(f"{name} may not be read: permission denied.") from error
-    except Image.DecompressionBombError as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise CapsNetError(
             f"{name} has more than {MAX_PIXELS // 10**6} million pixels; it is not read."
         ) from error

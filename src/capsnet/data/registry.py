@@ -5,6 +5,7 @@ A registered data set is a function `(data_dir, **options) -> DataSet`. Nothing 
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,14 +96,35 @@ def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) 
     """Reads a data set into memory; downloads it when it is nowhere on this machine and can be had.
 
     Args:
+        name: a registered name, or the path of a folder of pictures or of an .npz file.
         data_dir: looked in first, and downloaded to; see `capsnet.data.files.data_folders` for the rest.
         options: the data set's own.
     """
-    info = get_dataset_info(name)
-    known = [p for p in inspect.signature(info.load).parameters if p != "data_dir"]
+    load = _path_loader(name) or get_dataset_info(name).load
+    first, *known = inspect.signature(load).parameters
     for option in options:
         if option not in known:
-            raise CapsNetError(
-                f"Data set '{name}' has no option '{option}'; its options: {', '.join(known) or 'none'}."
-            )
-    return info.load(Path(data_dir) if data_dir is not None else None, **options)
+            its = f"its options: {', '.join(known)}." if known else "it has no options."
+            raise CapsNetError(f"Data set '{name}' has no option '{option}'; {its}")
+    if first == "data_dir":
+        return load(Path(data_dir) if data_dir is not None else None, **options)
+    return load(Path(name).expanduser(), **options)
+
+
+def _path_loader(name: str) -> Callable[..., "DataSet"] | None:
+    """What reads `name` if that is a path: it has a slash, ends in .npz, or is there and no data set has that name."""
+    registered = {info.name for info in list_datasets()}
+    path = Path(name).expanduser()
+    if path.suffix == ".npz":
+        from capsnet.data.npz import load_npz
+
+        return load_npz
+    if not (os.sep in name or name in (".", "..")) and (name in registered or not path.is_dir()):
+        return None
+    if not path.is_dir():
+        raise CapsNetError(
+            f"There is no folder {path}; own pictures are a folder of one sub-folder a class, or an .npz file."
+        )
+    from capsnet.data.folder import load_folder
+
+    return load_folder
