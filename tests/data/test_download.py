@@ -39,12 +39,17 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, *args: object) -> None:
+        """A client that hangs up early is part of the tests."""
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     Handler.files = {"data.gz": CONTENT}
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+    with Server(("127.0.0.1", 0), Handler) as httpd:
         thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{httpd.server_port}"
