@@ -4,7 +4,8 @@
     load(folder)   the arrays, digests checked
     familiar_views(info, "azimuth")   the viewpoints to train on in Hinton's protocols
 
-5 categories x 10 instances (5 for training, 5 others for the test) x 9 elevations x 18 azimuths x 6 lightings.
+5 categories x 10 instances (5 for training, 5 others for the test) x 9 elevations x 18 azimuths x 6
+lightings.
 """
 
 from capsnet.data.toyviews.design import Design

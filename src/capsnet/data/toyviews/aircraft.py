@@ -1,7 +1,7 @@
 """Airplanes: fuselage, wings, tail and engines, from gliders to deltas.
 
-A plane is its numbers. wing: (root chord, tip chord, half span, sweep of the leading edge, place of the root's
-leading edge along x). Lengths are in units of the fuselage, which lies from -0.5 to 0.5.
+A plane is its numbers. wing: (root chord, tip chord, half span, sweep of the leading edge, place of the
+root's leading edge along x). Lengths are in units of the fuselage, which lies from -0.5 to 0.5.
 """
 
 from typing import Any
@@ -176,37 +176,28 @@ def _plane(**numbers: Any) -> Build:
     return lambda rng: airplane(rng, **numbers)
 
 
+# fmt: off
 KINDS: dict[str, Build] = {
     "airliner": _plane(girth=0.07, wing=(0.2, 0.06, 0.46, 0.24, 0.13), engines="jet2", canopy=0),
     "jumbo": _plane(girth=0.085, wing=(0.24, 0.07, 0.5, 0.27, 0.16), engines="jet4", canopy=1.1),
-    "trijet": _plane(girth=0.065, wing=(0.17, 0.06, 0.38, 0.18, 0.05), engines="rear", tail="tee", canopy=0),
+    "trijet": _plane(girth=0.065, wing=(0.17, 0.06, 0.38, 0.18, 0.05), engines="rear", tail="tee",
+        canopy=0),
     "fighter": _plane(girth=0.07, wing=(0.3, 0.07, 0.3, 0.24, 0.1), tail="twin", level=0.1, canopy=1.1),
     "delta": _plane(girth=0.06, wing=(0.6, 0.04, 0.33, 0.54, 0.18), tail="none", level=-0.2, dihedral=0),
-    "canard": _plane(
-        girth=0.065, wing=(0.42, 0.06, 0.34, 0.34, 0.0), tail="none", canard=True, level=-0.1, dihedral=0
-    ),
-    "biplane": _plane(
-        girth=0.075,
-        wing=(0.17, 0.16, 0.44, 0.02, 0.26),
-        second=0.2,
-        level=-0.7,
-        engines="nose",
-        gear="tail",
-        canopy=0.7,
-    ),
-    "high wing": _plane(
-        girth=0.085, wing=(0.16, 0.13, 0.55, 0.02, 0.2), level=1.0, engines="nose", dihedral=1
-    ),
-    "spitfire": _plane(
-        girth=0.065, wing=(0.22, 0.09, 0.5, 0.06, 0.2), level=-0.6, engines="nose", gear="tail"
-    ),
+    "canard": _plane(girth=0.065, wing=(0.42, 0.06, 0.34, 0.34, 0.0), tail="none", canard=True, level=-0.1,
+        dihedral=0),
+    "biplane": _plane(girth=0.075, wing=(0.17, 0.16, 0.44, 0.02, 0.26), second=0.2, level=-0.7,
+        engines="nose", gear="tail", canopy=0.7),
+    "high wing": _plane(girth=0.085, wing=(0.16, 0.13, 0.55, 0.02, 0.2), level=1.0, engines="nose",
+        dihedral=1),
+    "spitfire": _plane(girth=0.065, wing=(0.22, 0.09, 0.5, 0.06, 0.2), level=-0.6, engines="nose",
+        gear="tail"),
     "glider": _plane(girth=0.055, wing=(0.12, 0.06, 0.85, 0.02, 0.16), level=0.6, tail="tee"),
-    "bomber": _plane(
-        girth=0.075, wing=(0.2, 0.1, 0.6, 0.08, 0.18), engines="prop4", tail="ends", gear="tail", canopy=1.2
-    ),
+    "bomber": _plane(girth=0.075, wing=(0.2, 0.1, 0.6, 0.08, 0.18), engines="prop4", tail="ends",
+        gear="tail", canopy=1.2),
     "twin": _plane(girth=0.075, wing=(0.18, 0.1, 0.48, 0.04, 0.16), engines="prop2", level=-0.5),
-    "seaplane": _plane(
-        girth=0.08, wing=(0.18, 0.15, 0.55, 0.02, 0.22), level=0.95, engines="nose", gear="floats"
-    ),
+    "seaplane": _plane(girth=0.08, wing=(0.18, 0.15, 0.55, 0.02, 0.22), level=0.95, engines="nose",
+        gear="floats"),
     "forward": _plane(girth=0.065, wing=(0.22, 0.08, 0.38, -0.2, -0.05), tail="vee", engines="rear"),
 }
+# fmt: on

@@ -1,7 +1,7 @@
 """Cars: a lower body, a cabin, four wheels; sizes and lines from a roadster to a van that could be a truck.
 
-cabin: (rear, front) of its foot along x, (rear, front) of its roof, and its height over the waist. Lengths are in
-units of the car, which lies from -0.5 to 0.5.
+cabin: (rear, front) of its foot along x, (rear, front) of its roof, and its height over the waist. Lengths
+are in units of the car, which lies from -0.5 to 0.5.
 """
 
 from typing import Any
@@ -176,20 +176,14 @@ def _car(**numbers: Any) -> Build:
     return lambda rng: car(rng, **numbers)
 
 
+# fmt: off
 KINDS: dict[str, Build] = {
     "sedan": _car(),
     "hatchback": _car(cabin=(-0.48, 0.2, -0.38, 0.06, 0.15), wide=0.23, waist=0.19),
     "coupe": _car(cabin=(-0.42, 0.1, -0.16, -0.02, 0.1), waist=0.15, clear=0.045, extra="spoiler"),
     "wagon": _car(cabin=(-0.49, 0.16, -0.45, 0.04, 0.13), extra="rack"),
-    "jeep": _car(
-        cabin=(-0.47, 0.14, -0.45, 0.1, 0.17),
-        clear=0.1,
-        waist=0.24,
-        wheel=0.1,
-        wide=0.23,
-        soft=0.02,
-        extra="spare",
-    ),
+    "jeep": _car(cabin=(-0.47, 0.14, -0.45, 0.1, 0.17), clear=0.1, waist=0.24, wheel=0.1, wide=0.23,
+        soft=0.02, extra="spare"),
     "van": _car(cabin=(-0.49, 0.38, -0.47, 0.2, 0.19), wide=0.22, waist=0.22, hood=0.85),
     "minibus": _car(cabin=(-0.49, 0.48, -0.47, 0.42, 0.2), wide=0.21, waist=0.24, soft=0.06),
     "convertible": _car(cabin=None, waist=0.17, clear=0.05),
@@ -199,3 +193,4 @@ KINDS: dict[str, Build] = {
     "racer": racer,
     "oldtimer": oldtimer,
 }
+# fmt: on

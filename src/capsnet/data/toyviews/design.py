@@ -1,8 +1,8 @@
 """The factorial design, which is smallNORB's: every instance from every side under every lighting, once.
 
-info rows are smallNORB's: instance 0..9, elevation 0..8, azimuth 0, 2, .. 34 (tens of degrees), lighting 0..5.
-A split runs through lightings, then views, then instances, the category changing fastest, as in smallNORB's files:
-any stretch of it is balanced.
+info rows are smallNORB's: instance 0..9, elevation 0..8, azimuth 0, 2, .. 34 (tens of degrees), lighting
+0..5. A split runs through lightings, then views, then instances, the category changing fastest, as in
+smallNORB's files: any stretch of it is balanced.
 """
 
 from dataclasses import dataclass

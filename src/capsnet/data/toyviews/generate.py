@@ -1,7 +1,7 @@
 """Making toyviews: 50 instances rendered one by one, each kept as soon as it is finished, then put together.
 
-Finished instances lie in `.parts`, their digest in the file's name; a later call takes them up where they are whole.
-They are deleted when the set is complete.
+Finished instances lie in `.parts`, their digest in the file's name; a later call takes them up where they are
+whole. They are deleted when the set is complete.
 """
 
 import hashlib
@@ -54,8 +54,8 @@ def make(
 ) -> Path:
     """Generates the set in `folder`, or what is missing of it, and gives the folder back.
 
-    A folder that holds the whole set of this seed is left as it is. With one worker everything happens in this
-    process; more are processes of their own, so a script that asks for them needs `if __name__ == "__main__":`.
+    A folder that holds the whole set of this seed is left as it is. With one worker everything happens in
+    this process; more are processes of their own, so a script needs `if __name__ == "__main__":` for them.
     """
     folder = Path(folder)
     design = design or Design()
@@ -75,8 +75,8 @@ def make(
         shutil.rmtree(folder / ".parts", ignore_errors=True)
     except OSError as error:
         raise CapsNetError(
-            f"toyviews could not be written in {folder} ({error.strerror or error}): it needs 2 GB of free space "
-            "there while it is made; run `capsnet data make toyviews` again to go on."
+            f"toyviews could not be written in {folder} ({error.strerror or error}): it needs "
+            "2 GB of free space there while it is made; run `capsnet data make toyviews` again to go on."
         ) from error
     return folder
 

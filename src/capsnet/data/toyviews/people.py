@@ -1,7 +1,8 @@
-"""People: one skeleton in many postures, builds and things carried. Crawlers and bowers look like animals from above.
+"""People: one skeleton in many postures, builds and things carried. Crawlers and bowers look like animals
+from above.
 
-Letters of a posture, in degrees: lean of the trunk forward; for each limb, pitch forward of its upper bone from
-hanging down, bend of its lower bone (knees bend back, elbows forward), spread to the side.
+Letters of a posture, in degrees: lean of the trunk forward; for each limb, pitch forward of its upper bone
+from hanging down, bend of its lower bone (knees bend back, elbows forward), spread to the side.
 """
 
 from dataclasses import dataclass

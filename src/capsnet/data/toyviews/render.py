@@ -1,9 +1,9 @@
 """The renderer: surface points, drawn far to near, lit by four lamps that turn with the camera.
 
-Points (splats) won over rays: a view is one sort and a few gathers, some milliseconds, whatever the number of parts;
-marching rays through the distance field takes seconds. Light adds up, so a view is drawn as five layers (what each
-lamp gives, shadows included, and the ambient light) and a lighting is a mix of them: six lightings for one geometry.
-The shadows of an azimuth serve all its elevations and both eyes.
+Points (splats) won over rays: a view is one sort and a few gathers, some milliseconds, whatever the number of
+parts; marching rays through the distance field takes seconds. Light adds up, so a view is drawn as five
+layers (what each lamp gives, shadows included, and the ambient light) and a lighting is a mix of them: six
+lightings for one geometry. The shadows of an azimuth serve all its elevations and both eyes.
 
 Letters: N points, S pixels a side, L = 4 lamps, directions are unit vectors towards the lamp or the eye.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from capsnet.data.toyviews.shadows import Shadow, basis, bilinear, direction, dot, floats, rank
 from capsnet.data.toyviews.solids import Floats
 from capsnet.data.toyviews.surface import Surface
 
@@ -29,7 +30,7 @@ GAMMA = 1 / 2.2
 # azimuth from the camera, elevation
 LAMPS = ((-50.0, 38.0), (58.0, 32.0), (-145.0, 42.0), (100.0, 72.0))
 # what each lamp gives in each lighting, then the ambient light
-LIGHTINGS = np.float32(
+LIGHTINGS = np.array(
     [
         [0.45, 0.35, 0.15, 0.30, 0.40],
         [1.15, 0.00, 0.00, 0.15, 0.30],
@@ -37,105 +38,13 @@ LIGHTINGS = np.float32(
         [0.10, 0.10, 1.10, 0.10, 0.38],
         [0.00, 0.00, 0.20, 0.95, 0.28],
         [0.35, 0.30, 0.00, 0.00, 0.18],
-    ]
+    ],
+    dtype=np.float32,
 )
 GLOSS, POLISH = 0.22, 4  # strength of the highlights; their exponent is 2 ** POLISH
 GROUND = 0.45
-EXTENT = 0.8  # half the side of a shadow map
+FIELD = 2.5  # half the side of the ground, more than any camera sees
 SKY = 40  # directions that the ambient light comes from
-
-
-def direction(azimuth: float, elevation: float) -> Floats:
-    a, e = np.radians(azimuth), np.radians(elevation)
-    return np.float32([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
-
-
-def _dot(p: Floats, v: Floats) -> Floats:
-    return p[0] * v[0] + p[1] * v[1] + p[2] * v[2]
-
-
-def _basis(towards: Floats) -> tuple[Floats, Floats]:
-    """Right and up, for one who looks against `towards`."""
-    right = np.float32([-towards[1], towards[0], 0])
-    right /= np.sqrt((right * right).sum())
-    return right, np.cross(towards, right).astype(np.float32)
-
-
-def _rank(depth: Floats) -> NDArray[np.intp]:
-    """Indices from the least depth to the greatest. On 16 bits NumPy sorts by radix, five times faster."""
-    low, high = float(depth.min()), float(depth.max())
-    steps = ((depth - np.float32(low)) * np.float32(65535 / max(high - low, 1e-6))).astype(np.uint16)
-    return np.argsort(steps, kind="stable")
-
-
-def _bilinear(picture: Floats, x: Floats, y: Floats) -> Floats:
-    """`picture` (H, W) at pixel coordinates, clamped at its border."""
-    h, w = picture.shape
-    x, y = np.clip(x, 0, w - 1.001), np.clip(y, 0, h - 1.001)
-    i, j = x.astype(np.int32), y.astype(np.int32)
-    fx, fy = x - i, y - j
-    at = j * w + i
-    flat = picture.ravel()
-    upper = flat[at] * (1 - fx) + flat[at + 1] * fx
-    lower = flat[at + w] * (1 - fx) + flat[at + w + 1] * fx
-    return upper * (1 - fy) + lower * fy
-
-
-class Shadow:
-    """What a far lamp sees: the depth of the nearest point in each cell of a square map."""
-
-    def __init__(self, points: Floats, middle: Floats, towards: Floats, cells: int) -> None:
-        self.towards, self.middle, self.cells = towards, middle, cells
-        self.right, self.up = _basis(towards)
-        x, y = self._place(points)
-        depth = _dot(points, towards)
-        order = _rank(depth)
-        at = np.rint(y[order]).astype(np.int32) * cells + np.rint(x[order]).astype(np.int32)
-        nearest = np.full(cells * cells, -np.inf, dtype=np.float32)
-        nearest[at] = depth[order]
-        self.depth = nearest.reshape(cells, cells)
-
-    def _place(self, p: Floats) -> tuple[Floats, Floats]:
-        scale, half = np.float32(self.cells / (2 * EXTENT)), np.float32(self.cells / 2)
-        x = _dot(p, self.right) - (self.middle * self.right).sum()
-        y = _dot(p, self.up) - (self.middle * self.up).sum()
-        edge = np.float32(self.cells - 2)
-        return np.clip(x * scale + half, 1, edge), np.clip(y * scale + half, 1, edge)
-
-    def light(self, p: Floats, normals: Floats) -> Floats:
-        """Between 0 and 1: the cosine to the lamp, dimmed where something stands between."""
-        lit = np.maximum(_dot(normals, self.towards), 0)
-        facing = np.flatnonzero(lit > 0)
-        q = p[:, facing]
-        x, y = self._place(q)
-        cell = 2 * EXTENT / self.cells
-        reach = _dot(q, self.towards) + np.float32(1.6 * cell)
-        i, j = x.astype(np.int32), y.astype(np.int32)
-        fx, fy = x - i, y - j
-        at = j * self.cells + i
-        depth = self.depth.ravel()
-        free = np.zeros_like(x)
-        for step, weight in (
-            (0, (1 - fx) * (1 - fy)),
-            (1, fx * (1 - fy)),
-            (self.cells, (1 - fx) * fy),
-            (self.cells + 1, fx * fy),
-        ):
-            free += weight * (depth[at + step] <= reach)
-        lit[facing] *= free
-        return lit
-
-    def cover(self) -> Floats:
-        """Where the shadow falls, with a soft edge."""
-        hit = np.isfinite(self.depth).astype(np.float32)
-        for axis in (0, 1):
-            hit = (np.roll(hit, 1, axis) + 2 * hit + np.roll(hit, -1, axis)) / 4
-        return hit
-
-    def ground(self, cover: Floats, x: Floats, y: Floats) -> Floats:
-        """How much of the lamp reaches the points (x, y, 0)."""
-        i, j = self._place(np.stack([x, y, np.zeros_like(x)]))
-        return 1 - _bilinear(cover, i, j)
 
 
 @dataclass(frozen=True)
@@ -144,19 +53,19 @@ class Scene:
 
     surface: Surface
     ambient: Floats  # (N,)
-    ground: Floats  # (G, G), over +-1.5 in x (columns) and y (rows)
+    ground: Floats  # (G, G), over +-FIELD in x (columns) and y (rows)
     texture: Floats  # (G, G)
     size: int
 
     @property
     def middle(self) -> Floats:
-        return np.float32([0, 0, self.surface.height])
+        return floats(0, 0, self.surface.height)
 
 
 def scene(surface: Surface, *, size: int = SIZE) -> Scene:
-    middle = np.float32([0, 0, surface.height])
+    middle = floats(0, 0, surface.height)
     total = np.zeros(surface.points.shape[1], dtype=np.float32)
-    line = np.linspace(-1.5, 1.5, size, dtype=np.float32)
+    line = np.linspace(-FIELD, FIELD, 2 * size, dtype=np.float32)
     x, y = np.meshgrid(line, line)
     ground, weights = np.zeros_like(x), 0.0
     for i in range(SKY):
@@ -194,31 +103,33 @@ class Lit:
         """(L + 1, S, S) linear light, seen by the left eye (0) or the right one (1)."""
         scene, size = self.scene, self.scene.size
         camera = scene.middle + np.float32(DISTANCE) * direction(self.azimuth, elevation)
-        side, _ = _basis(direction(self.azimuth, elevation))
+        side, _ = basis(direction(self.azimuth, elevation))
         camera += side * np.float32((eye - 0.5) * BASELINE)
         towards = camera - scene.middle
         far = np.sqrt((towards * towards).sum())
         towards /= far
-        right, up = _basis(towards)
+        right, up = basis(towards)
         coverage, body = self._body(towards, right, up, far)
         ground = self._ground(camera, towards, right, up, far)
         return (ground * (1 - coverage) + body).reshape(-1, size, size)
 
     def _body(self, towards: Floats, right: Floats, up: Floats, far: Floats) -> tuple[Floats, Floats]:
         size, surface = self.scene.size, self.scene.surface
-        seen = np.flatnonzero(_dot(surface.normals, towards) > -0.1)
+        seen = np.flatnonzero(dot(surface.normals, towards) > -0.1)
         q = surface.points[:, seen] - self.scene.middle[:, None]
-        depth = _dot(q, towards)
-        order = _rank(depth)
+        depth = dot(q, towards)
+        order = rank(depth)
         seen, q, depth = seen[order], q[:, order], depth[order]
         wide = size * FINE
         scale = np.float32(PIXELS * FINE * size / SIZE) * far / (far - depth)
-        x = (_dot(q, right) * scale + np.float32(wide / 2 - 1)).astype(np.int32)
-        y = (np.float32(wide / 2 - 1) - _dot(q, up) * scale).astype(np.int32)
+        x = (dot(q, right) * scale + np.float32(wide / 2 - 1)).astype(np.int32)
+        y = (np.float32(wide / 2 - 1) - dot(q, up) * scale).astype(np.int32)
         at = np.clip(y, 0, wide - 2) * wide + np.clip(x, 0, wide - 2)
         # The last of several writes to one place stays, and the nearest points come last.
         buffer = np.full(wide * wide, -1, dtype=np.int32)
-        buffer[(at[:, None] + np.int32([0, 1, wide, wide + 1])).ravel()] = np.repeat(seen.astype(np.int32), 4)
+        buffer[(at[:, None] + np.array([0, 1, wide, wide + 1], dtype=np.int32)).ravel()] = np.repeat(
+            seen.astype(np.int32), 4
+        )
         where = np.flatnonzero(buffer >= 0)
         which = buffer[where]
         pixel = (where // wide // FINE) * size + where % wide // FINE
@@ -231,7 +142,7 @@ class Lit:
             value = light[:, i] * albedo
             if i < len(LAMPS):
                 half = towards + self.shadows[i].towards
-                shine = np.maximum(_dot(normals, half / np.sqrt((half * half).sum())), 0)
+                shine = np.maximum(dot(normals, half / np.sqrt((half * half).sum())), 0)
                 for _ in range(POLISH):
                     shine = shine * shine
                 value += np.float32(GLOSS) * shine * (light[:, i] > 0)
@@ -247,13 +158,14 @@ class Lit:
         ray = [right[i] * u + up[i] * v - towards[i] * far for i in range(3)]
         t = -camera[2] / ray[2]
         x, y = camera[0] + t * ray[0], camera[1] + t * ray[1]
-        scale, half = np.float32((size - 1) / 3), np.float32((size - 1) / 2)
-        albedo = _bilinear(scene.texture, x * scale + half, y * scale + half)
+        cells = len(scene.texture)
+        scale, half = np.float32((cells - 1) / (2 * FIELD)), np.float32((cells - 1) / 2)
+        albedo = bilinear(scene.texture, x * scale + half, y * scale + half)
         layers = [
             shadow.towards[2] * shadow.ground(cover, x, y)
             for shadow, cover in zip(self.shadows, self.covers, strict=True)
         ]
-        layers.append(_bilinear(scene.ground, x * scale + half, y * scale + half))
+        layers.append(bilinear(scene.ground, x * scale + half, y * scale + half))
         return np.stack(layers) * albedo
 
 

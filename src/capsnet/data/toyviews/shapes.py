@@ -1,7 +1,7 @@
 """Who is in the set: ten bodies a category, five for training and five for the test, all from one seed.
 
-Within a category no kind comes twice, and chance alone deals the kinds to the two lots. So the test asks for what
-the kinds of a category have in common, as smallNORB does with its toys.
+Within a category no kind comes twice, and chance alone deals the kinds to the two lots. So the test asks for
+what the kinds of a category have in common, as smallNORB does with its toys.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
 """Solid parts, and how parts join into a body.
 
-A part is an implicit surface: `distance(p)` is negative inside, zero on the surface and close to the true distance
-outside. Near is good enough, because surface.py walks along the gradient to the zero. Parts of one group melt into
-each other (flesh, `blend` > 0), groups merely touch (metal).
+A part is an implicit surface: `distance(p)` is negative inside, zero on the surface and close to the true
+distance outside. Near is good enough, because surface.py walks along the gradient to the zero. Parts of one
+group melt into each other (flesh, `blend` > 0), groups merely touch (metal).
 
-Letters: p (3, N) points, float32; x forward, y to the left, z up. A mirrored part is seen through |y|, so that one
-part is a pair: two wings, two wheels.
+Letters: p (3, N) points, float32; x forward, y to the left, z up. A mirrored part is seen through |y|, so
+that one part is a pair: two wings, two wheels.
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,16 @@ def _length(*axes: Floats) -> Floats:
     for axis in axes[1:]:
         total += axis * axis
     return np.sqrt(total)
+
+
+def walk(start: Vector, pitch: float, length: float, side: float = 0.0) -> Vector:
+    """The end of a stick that starts at `start`; pitch 0 points forward, 90 up."""
+    angle = np.radians(pitch)
+    return (
+        start[0] + length * float(np.cos(angle)),
+        start[1] + side,
+        start[2] + length * float(np.sin(angle)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +102,7 @@ class Limb(Part):
     rb: float
 
     def _distance(self, p: Floats) -> Floats:
-        a, b = np.float32(self.a), np.float32(self.b)
+        a, b = np.array(self.a, dtype=np.float32), np.array(self.b, dtype=np.float32)
         along = b - a
         q = [p[axis] - a[axis] for axis in range(3)]
         square = np.float32(max(float((along * along).sum()), 1e-8))
@@ -112,14 +122,20 @@ class Box(Placed):
 
     def _distance(self, p: Floats) -> Floats:
         x, y, z = self._local(p)
+        scale: Floats | float = 1.0
         if self.top != (1.0, 1.0) or self.shift:
             height = np.clip(z / np.float32(2 * self.half[2]) + np.float32(0.5), 0, 1)
-            x = (x - height * np.float32(self.shift)) / (1 + height * np.float32(self.top[0] - 1))
-            y = y / (1 + height * np.float32(self.top[1] - 1))
+            along = 1 + height * np.float32(self.top[0] - 1)
+            across = 1 + height * np.float32(self.top[1] - 1)
+            x, y = (x - height * np.float32(self.shift)) / along, y / across
+            # Leaning faces would look farther than they are, and their points be missed.
+            slope = (abs(self.shift) + self.half[0] * abs(self.top[0] - 1)) / (2 * self.half[2])
+            scale = np.minimum(np.minimum(along, across), 1) / np.float32(np.sqrt(1 + slope**2))
         edge = min(self.round, *self.half)
         q = [np.abs(v) - np.float32(h - edge) for v, h in zip((x, y, z), self.half, strict=True)]
         outside = _length(*(np.maximum(v, 0) for v in q))
-        return outside + np.minimum(np.maximum(np.maximum(q[0], q[1]), q[2]), 0) - np.float32(edge)
+        inside = np.minimum(np.maximum(np.maximum(q[0], q[1]), q[2]), 0)
+        return (outside + inside - np.float32(edge)) * scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +163,7 @@ class Plate(Placed):
 
     def _distance(self, p: Floats) -> Floats:
         x, y, z = self._local(p)
-        corners = np.float32(self.corners)
+        corners = np.array(self.corners, dtype=np.float32)
         square = np.full_like(x, np.inf)
         inside = np.zeros(x.shape, dtype=bool)
         for (ax, ay), (bx, by) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
@@ -197,4 +213,4 @@ class Body:
         """The paint of the part nearest to each point."""
         parts = self.parts
         nearest = np.argmin(np.stack([part.distance(p) for part in parts]), axis=0)
-        return np.float32(self.paint) * np.float32([part.albedo for part in parts])[nearest]
+        return np.float32(self.paint) * np.array([part.albedo for part in parts], dtype=np.float32)[nearest]

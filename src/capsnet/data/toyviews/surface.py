@@ -1,8 +1,8 @@
 """From a body to the points of its surface, dense enough to draw.
 
-Cells that the surface may cross are halved until they are `spacing` wide; the centres of the last ones walk along the
-gradient onto the surface. The body is then moved and scaled: it stands on z = 0, centred over the origin, and fits in
-a ball of radius `reach`.
+Cells that the surface may cross are halved until they are `spacing` wide; the centres of the last ones walk
+along the gradient onto the surface. The body is then moved and scaled: it stands on z = 0, centred over the
+origin, and fits in a ball of radius `reach`.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,8 @@ from capsnet.data.toyviews.solids import Body, Floats
 
 BLOCK = 8192  # points at a time: temporaries then stay in the cache, which is twice as fast
 HALVINGS = 4
-CORNERS = np.float32([[1, -1, -1, 1], [1, -1, 1, -1], [1, 1, -1, -1]])  # of a tetrahedron
+# of a tetrahedron
+CORNERS = np.array([[1, -1, -1, 1], [1, -1, 1, -1], [1, 1, -1, -1]], dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _crossed(body: Body, spacing: float, extent: float) -> Floats:
 
 
 def sample(body: Body, *, spacing: float, reach: float, extent: float = 1.6) -> Surface:
-    """The surface of `body`, which lies within +-`extent`; neighbours are about `spacing` apart once scaled."""
+    """The surface of `body`, within +-`extent`; neighbours are about `spacing` apart once scaled."""
     rough = _crossed(body, 0.03, extent)
     radius, _ = _frame(rough)
     own = spacing * radius / reach
