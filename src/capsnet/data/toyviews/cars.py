@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from capsnet.data.toyviews.animals import Build
-from capsnet.data.toyviews.solids import Ball, Body, Box, Drum, Limb, Part
+from capsnet.data.toyviews.solids import Ball, Body, Box, Drum, Part
 
 TYRE, GLASS = 0.55, 0.6
 Cabin = tuple[float, float, float, float, float]
@@ -131,28 +131,6 @@ def beetle(rng: np.random.Generator) -> Body:
     return body
 
 
-def racer(rng: np.random.Generator) -> Body:
-    """A single-seater: bare wheels, two wings."""
-    body = Body()
-    tube = float(rng.uniform(0.06, 0.08))
-    body.add(
-        Limb(a=(0.5, 0, 0.1), b=(0.0, 0, 0.13), ra=0.03, rb=tube),
-        Limb(a=(0.0, 0, 0.14), b=(-0.4, 0, 0.14), ra=1.2 * tube, rb=tube),
-        Box(centre=(-0.12, 0, 0.1), half=(0.18, float(rng.uniform(0.14, 0.18)), 0.06), round=0.04),
-        blend=0.03,
-    )
-    body.add(Ball(centre=(0.02, 0, 0.22), radii=(0.05, 0.045, 0.05)))
-    body.add(Limb(a=(-0.1, 0, 0.22), b=(-0.3, 0, 0.18), ra=0.05, rb=0.03))
-    body.add(*wheels((-0.32,), 0.22, 0.1, 0.06), *wheels((0.3,), 0.21, 0.085, 0.045))
-    for x, z in ((-0.32, 0.1), (0.3, 0.09)):
-        body.add(Limb(a=(x, -0.2, z), b=(x, 0.2, z), ra=0.015, rb=0.015))
-    body.add(Box(centre=(0.48, 0, 0.06), half=(0.06, 0.22, 0.012), round=0.01))
-    high = float(rng.uniform(0.22, 0.3))
-    body.add(Box(centre=(-0.47, 0, high), half=(0.05, 0.2, 0.014), turn=(0, 10, 0)))
-    body.add(Box(centre=(-0.47, 0.2, high - 0.02), half=(0.07, 0.012, 0.06), mirrored=True))
-    return body
-
-
 def oldtimer(rng: np.random.Generator) -> Body:
     """A narrow bonnet, a tall upright cabin, mudguards and a running board."""
     wide, tall = float(rng.uniform(0.17, 0.2)), float(rng.uniform(0.2, 0.26))
@@ -190,7 +168,6 @@ KINDS: dict[str, Build] = {
     "taxi": _car(cabin=(-0.34, 0.14, -0.26, 0.04, 0.17), waist=0.2, soft=0.06, extra="sign"),
     "limousine": _car(cabin=(-0.4, 0.24, -0.34, 0.16, 0.1), wide=0.15, waist=0.13, wheel=0.055, clear=0.04),
     "beetle": beetle,
-    "racer": racer,
     "oldtimer": oldtimer,
 }
 # fmt: on

@@ -1,4 +1,4 @@
-"""People: one skeleton in many postures, builds and things carried. Crawlers and bowers look like animals
+"""People: one skeleton in many postures, builds and things carried. Those who bow or crouch look like animals
 from above.
 
 Letters of a posture, in degrees: lean of the trunk forward; for each limb, pitch forward of its upper bone
@@ -30,7 +30,7 @@ POSTURES: dict[str, Posture] = {
     "spread": Posture(0, ((0, 0, 14), (0, 0, 14)), ((0, 0, 88), (0, 0, 88))),
     "sitting": Posture(-4, ((82, 80, 10), (82, 80, 10)), ((35, 40, 10), (35, 40, 10)), "seat"),
     "running": Posture(18, ((62, 65, 2), (-35, 60, 2)), ((-55, 80, 10), (50, 85, 10))),
-    "crawling": Posture(82, ((8, 95, 8), (-8, 85, 8)), ((5, 0, 10), (-12, 10, 10))),
+    "crouching": Posture(38, ((78, 105, 10), (70, 100, 10)), ((45, 30, 8), (30, 40, 8))),
     "bowing": Posture(55, ((4, 4, 8), (4, 4, 8)), ((-5, 10, 8), (-5, 10, 8))),
     "soldier": Posture(4, ((12, 5, 10), (-12, 5, 10)), ((62, 30, 5), (50, 55, 5)), "rifle"),
     "hiker": Posture(10, ((22, 12, 4), (-18, 12, 4)), ((40, 35, 10), (-15, 25, 10)), "pack"),
@@ -86,7 +86,8 @@ def person(rng: np.random.Generator, posture: Posture) -> Body:
         hip = (0.0, side * 0.1 * stout, 0.0)
         knee = _down(hip, pitch, side * spread, thigh)
         ankle = _down(knee, pitch - bend, 0.5 * side * spread, shin)
-        toe = _down(ankle, pitch - bend + 80, side * 12, 0.13)
+        # A foot lies flat, unless its leg is thrown back.
+        toe = _down(ankle, max(pitch - bend + 80, 88 if bend < 60 or pitch > 50 else 0), side * 12, 0.13)
         flesh += [
             Limb(a=hip, b=knee, ra=0.1 * stout, rb=0.07),
             Limb(a=knee, b=ankle, ra=0.07, rb=0.05),

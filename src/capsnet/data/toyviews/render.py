@@ -84,6 +84,19 @@ def scene(surface: Surface, *, size: int = SIZE) -> Scene:
     return Scene(surface, ambient.astype(np.float32), ground / np.float32(weights), texture, size)
 
 
+def look(azimuth: float, elevation: float, eye: int) -> tuple[Floats, Floats, Floats, np.float32]:
+    """Where an eye is from the middle of the body, its right and its up, and how far it is."""
+    head = direction(azimuth, elevation)
+    side, above = basis(head)
+    towards = head * np.float32(DISTANCE) + side * np.float32((eye - 0.5) * BASELINE)
+    far = np.sqrt((towards * towards).sum())
+    towards /= far
+    # The eyes turn about the head's own up: about the world's they would roll against each other.
+    right = np.cross(above, towards).astype(np.float32)
+    right /= np.sqrt((right * right).sum())
+    return towards, right, np.cross(towards, right).astype(np.float32), far
+
+
 class Lit:
     """A scene under the four lamps, which stand where the camera's azimuth puts them."""
 
@@ -102,18 +115,13 @@ class Lit:
     def view(self, elevation: float, eye: int) -> Floats:
         """(L + 1, S, S) linear light, seen by the left eye (0) or the right one (1)."""
         scene, size = self.scene, self.scene.size
-        camera = scene.middle + np.float32(DISTANCE) * direction(self.azimuth, elevation)
-        side, _ = basis(direction(self.azimuth, elevation))
-        camera += side * np.float32((eye - 0.5) * BASELINE)
-        towards = camera - scene.middle
-        far = np.sqrt((towards * towards).sum())
-        towards /= far
-        right, up = basis(towards)
+        towards, right, up, far = look(self.azimuth, elevation, eye)
+        camera = scene.middle + towards * far
         coverage, body = self._body(towards, right, up, far)
         ground = self._ground(camera, towards, right, up, far)
         return (ground * (1 - coverage) + body).reshape(-1, size, size)
 
-    def _body(self, towards: Floats, right: Floats, up: Floats, far: Floats) -> tuple[Floats, Floats]:
+    def _body(self, towards: Floats, right: Floats, up: Floats, far: np.float32) -> tuple[Floats, Floats]:
         size, surface = self.scene.size, self.scene.surface
         seen = np.flatnonzero(dot(surface.normals, towards) > -0.1)
         q = surface.points[:, seen] - self.scene.middle[:, None]
@@ -149,7 +157,7 @@ class Lit:
             layers[i] = np.bincount(pixel, weights=value, minlength=size * size) / FINE**2
         return coverage.astype(np.float32), layers
 
-    def _ground(self, camera: Floats, towards: Floats, right: Floats, up: Floats, far: Floats) -> Floats:
+    def _ground(self, camera: Floats, towards: Floats, right: Floats, up: Floats, far: np.float32) -> Floats:
         scene, size = self.scene, self.scene.size
         step = (np.arange(size, dtype=np.float32) + np.float32(0.5 - size / 2)) / np.float32(
             PIXELS * size / SIZE
