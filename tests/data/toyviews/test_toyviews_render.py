@@ -12,7 +12,38 @@ SIZE = 48
 SPACING = render.SPACING * render.SIZE / SIZE
 
 # Mean of the left picture over 4 x 4 blocks of 12 pixels, first lighting, azimuth 40, elevation 40, seed 0.
-RECORDED: dict[int, list[list[int]]] = {}
+RECORDED = [
+    [
+        [195.9, 195.7, 195.6, 196.1],
+        [187.3, 223.5, 228.4, 189.6],
+        [181.5, 198.9, 188.8, 178.9],
+        [187.9, 171.5, 177.7, 189.7],
+    ],
+    [
+        [196.3, 197.8, 198.3, 196.0],
+        [195.7, 187.9, 195.3, 190.7],
+        [185.2, 185.8, 186.0, 185.5],
+        [194.2, 176.8, 181.0, 193.8],
+    ],
+    [
+        [195.8, 195.7, 196.7, 195.7],
+        [194.8, 205.2, 200.1, 192.5],
+        [185.8, 183.5, 194.3, 190.1],
+        [194.3, 192.8, 189.9, 194.6],
+    ],
+    [
+        [195.8, 195.7, 196.3, 195.7],
+        [193.6, 199.8, 201.5, 189.6],
+        [185.0, 173.7, 167.2, 192.4],
+        [193.9, 188.8, 192.9, 195.4],
+    ],
+    [
+        [196.0, 195.7, 196.0, 196.1],
+        [190.8, 196.4, 209.2, 194.5],
+        [193.1, 233.6, 168.2, 186.8],
+        [189.1, 178.2, 187.5, 194.1],
+    ],
+]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +172,7 @@ def test_the_camera_moves_and_not_the_picture(scenes: list[render.Scene]) -> Non
 
 
 def test_the_pictures_are_the_recorded_ones_on_any_machine(scenes: list[render.Scene]) -> None:
-    for category, blocks in RECORDED.items():
-        left = _pictures(scenes[category])[0, 0]
+    for scene, blocks in zip(scenes, RECORDED, strict=True):
+        left = _pictures(scene)[0, 0]
         means = left.reshape(4, 12, 4, 12).mean(axis=(1, 3))
-        np.testing.assert_allclose(means, blocks, atol=1.0)
+        np.testing.assert_allclose(means, blocks, atol=0.5)

@@ -11,7 +11,7 @@ import numpy as np
 from capsnet.data.toyviews.animals import Build
 from capsnet.data.toyviews.solids import Ball, Body, Box, Drum, Part
 
-TYRE, GLASS = 0.55, 0.6
+TYRE, GLASS = 0.45, 0.5
 Cabin = tuple[float, float, float, float, float]
 
 
@@ -162,8 +162,8 @@ KINDS: dict[str, Build] = {
     "wagon": _car(cabin=(-0.49, 0.16, -0.45, 0.04, 0.13), extra="rack"),
     "jeep": _car(cabin=(-0.47, 0.14, -0.45, 0.1, 0.17), clear=0.1, waist=0.24, wheel=0.1, wide=0.23,
         soft=0.02, extra="spare"),
-    "van": _car(cabin=(-0.49, 0.38, -0.47, 0.2, 0.19), wide=0.22, waist=0.22, hood=0.85),
-    "minibus": _car(cabin=(-0.49, 0.48, -0.47, 0.42, 0.2), wide=0.21, waist=0.24, soft=0.06),
+    "van": _car(cabin=(-0.49, 0.36, -0.46, 0.16, 0.17), wide=0.22, waist=0.2, hood=0.85),
+    "minibus": _car(cabin=(-0.49, 0.46, -0.45, 0.36, 0.17), wide=0.21, waist=0.21, soft=0.06),
     "convertible": _car(cabin=None, waist=0.17, clear=0.05),
     "taxi": _car(cabin=(-0.34, 0.14, -0.26, 0.04, 0.17), waist=0.2, soft=0.06, extra="sign"),
     "limousine": _car(cabin=(-0.4, 0.24, -0.34, 0.16, 0.1), wide=0.15, waist=0.13, wheel=0.055, clear=0.04),
