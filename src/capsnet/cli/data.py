@@ -1,4 +1,4 @@
-"""`capsnet data list | fetch | show`."""
+"""`capsnet data list | fetch | make | show`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +22,7 @@ def build_app() -> SubcommandApp:
     app = SubcommandApp()
     app.command(name="list")(list_data)
     app.command(name="fetch")(fetch)
+    app.command(name="make")(make)
     app.command(name="show")(show)
     return app
 
@@ -50,6 +51,7 @@ def list_data(*, data_dir: Maybe[Path] = None, json: Flag = False) -> None:
                 "licence": info.licence,
                 "found": str(found) if found else None,
                 "fetchable": info.fetch is not None,
+                "generated": info.make is not None,
             }
         )
     if json:
@@ -77,7 +79,8 @@ def list_data(*, data_dir: Maybe[Path] = None, json: Flag = False) -> None:
 def _place(row: dict[str, Any]) -> str:
     """Where a data set is, short enough for a table."""
     if row["found"] is None:
-        return f"not here: capsnet data fetch {row['name']}" if row["fetchable"] else "not here"
+        verb = "fetch" if row["fetchable"] else "make" if row["generated"] else None
+        return f"not here: capsnet data {verb} {row['name']}" if verb else "not here"
     found = Path(row["found"])
     if found.is_relative_to(Path(capsnet.__file__).parent):
         return "package"
@@ -112,6 +115,33 @@ def fetch(name: Positional[str], /, *, data_dir: Maybe[Path] = None) -> None:
             bars.update(tasks[file], completed=done)
 
         folder = info.fetch(data_dir, on_progress)
+    console.out.print(f"{name} is in {folder}.", markup=False, soft_wrap=True)
+
+
+def make(name: Positional[str], /, *, data_dir: Maybe[Path] = None) -> None:
+    """Generate a data set, unless it is here already; what an interrupted call had finished is kept.
+
+    Args:
+        name: A data set's name (see `capsnet data list`).
+        data_dir: Where it is looked for and put; CAPSNET_DATA or the user's cache folder when left out.
+    """
+    from rich.progress import Progress
+
+    from capsnet.data import get_dataset_info, list_datasets
+
+    info = get_dataset_info(name)
+    if info.make is None:
+        made = ", ".join(other.name for other in list_datasets() if other.make)
+        raise CapsNetError(f"Data set '{name}' is not one that is generated; {made} is.")
+    with Progress(console=console.errors, disable=not console.errors.is_terminal) as bar:
+        task = bar.add_task(f"making {name}", total=None)
+
+        def on_progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            if not console.errors.is_terminal:
+                console.errors.print(f"{name}: {done} of {total} objects", highlight=False)
+
+        folder = info.make(data_dir, on_progress)
     console.out.print(f"{name} is in {folder}.", markup=False, soft_wrap=True)
 
 

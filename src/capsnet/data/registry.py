@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from capsnet.data.base import DataSet
 
 # Each registers its data set when imported.
-MODULES = ("mnist", "fashion_mnist", "multimnist", "affnist", "smallnorb")
+MODULES = ("mnist", "fashion_mnist", "multimnist", "affnist", "smallnorb", "toyviews.dataset")
 
 Find = Callable[[Path | None], Path | None]
 Fetch = Callable[[Path | None, Progress | None], Path]
+Make = Callable[[Path | None, Callable[[int, int], None] | None], Path]
 
 
 @dataclass(frozen=True)
 class DataSetInfo:
     """What is known of a data set without reading it.
 
-    `find` says where its files are on this machine, if they are; `fetch` downloads them, where they can be downloaded.
+    `find` says where its files are on this machine, if they are; `fetch` downloads them and `make` generates
+    them, where that can be done.
     """
 
     name: str
@@ -41,6 +43,7 @@ class DataSetInfo:
     load: Callable[..., "DataSet"]
     find: Find
     fetch: Fetch | None = None
+    make: Make | None = None
 
 
 _DATASETS: dict[str, DataSetInfo] = {}
@@ -55,6 +58,7 @@ def register_dataset(
     licence: str,
     find: Find,
     fetch: Fetch | None = None,
+    make: Make | None = None,
 ) -> Callable[[Callable[..., "DataSet"]], Callable[..., "DataSet"]]:
     """Registers the loading function under its own name; the first line of its docstring is the summary."""
 
@@ -71,6 +75,7 @@ def register_dataset(
             load,
             find,
             fetch,
+            make,
         )
         return load
 

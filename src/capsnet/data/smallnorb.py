@@ -72,16 +72,19 @@ def _read(path: Path, name: str) -> Any:
     find=find,
     fetch=fetch,
 )
-def smallnorb(data_dir: Path | None = None, preprocessing: str = "paper") -> "DataSet":
+def smallnorb(
+    data_dir: Path | None = None, preprocessing: str = "paper", views: str | None = None
+) -> "DataSet":
     """Toys from many viewpoints, stereo (LeCun, Huang, Bottou 2004).
 
     Args:
         preprocessing: "paper" (2x48x48) or "hinton" (2x32x32).
+        views: a novel-viewpoint protocol; see `capsnet.data.viewpoints.choose_views`.
     """
     import torch
 
     from capsnet.data.base import Split
-    from capsnet.data.viewpoints import make_view_dataset
+    from capsnet.data.viewpoints import choose_views, make_view_dataset
 
     folder = find(data_dir) or fetch(data_dir)
     splits, infos, digests = [], [], {}
@@ -104,6 +107,7 @@ def smallnorb(data_dir: Path | None = None, preprocessing: str = "paper") -> "Da
         splits.append(Split(torch.from_numpy(images), torch.from_numpy(labels).long()))
         infos.append(torch.from_numpy(info).long())
     (train, test), (train_info, test_info) = splits, infos
-    return make_view_dataset(
+    whole = make_view_dataset(
         "smallnorb", train, test, train_info, test_info, preprocessing=preprocessing, digests=digests
     )
+    return choose_views(whole, views)

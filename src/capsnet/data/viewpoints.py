@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from capsnet.data.base import DataSet, Split
 from capsnet.data.preprocessing import Preprocessing
-from capsnet.errors import CapsNetError
+from capsnet.errors import CapsNetError, unknown_name
 
 CLASS_NAMES = ("animal", "human", "airplane", "truck", "car")
 INSTANCE, ELEVATION, AZIMUTH, LIGHTING = range(4)
@@ -144,6 +144,19 @@ def novel_views(data: ViewDataSet, factor: str) -> tuple[ViewDataSet, ViewDataSe
         for rows in (test, ~test)
     )
     return familiar, novel
+
+
+def choose_views(data: ViewDataSet, views: str | None) -> ViewDataSet:
+    """The whole set, or one of the protocols by name: "azimuth" and "elevation" train on familiar viewpoints and test on novel
+    ones, "azimuth_familiar" and "elevation_familiar" test the same training on the familiar ones."""
+    if views is None:
+        return data
+    factor, _, which = views.partition("_")
+    if factor not in ("azimuth", "elevation") or which not in ("", "familiar"):
+        known = ("azimuth", "azimuth_familiar", "elevation", "elevation_familiar")
+        raise unknown_name("viewpoint protocol", views, known)
+    familiar, novel = novel_views(data, factor)
+    return familiar if which else novel
 
 
 def familiar_views(info: Int[Tensor, "n 4"], factor: str) -> Tensor:
