@@ -2,7 +2,7 @@
 
 from tyro.extras import SubcommandApp
 
-from capsnet.cli import analyze, compare, convert, data, evaluate, models, predict, train, trials
+from capsnet.cli import analyze, compare, convert, data, ensemble, evaluate, models, predict, train, trials
 
 
 def build_app() -> SubcommandApp:
@@ -13,6 +13,7 @@ def build_app() -> SubcommandApp:
     app.command(name="train")(train.train)
     app.command(name="trials")(trials.trials)
     app.command(name="compare")(compare.compare)
+    app.command(name="ensemble")(ensemble.ensemble)
     app.command(name="eval")(evaluate.evaluate)
     app.command(name="predict")(predict.predict)
     app.command(name="convert")(convert.convert)

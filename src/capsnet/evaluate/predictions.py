@@ -17,6 +17,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from capsnet.data.base import DataSet
+from capsnet.data.patches import patches as crop_patches
 from capsnet.errors import CapsNetError
 from capsnet.files import atomic_write
 from capsnet.models.base import CapsuleModel
@@ -96,10 +97,22 @@ def read_predictions(folder: Path) -> Predictions:
 
 
 @torch.inference_mode()
-def predict_test(model: CapsuleModel, dataset: DataSet, *, batch_size: int = 250) -> Predictions:
-    """The same for a model in hand: its scores on the whole test set, or its first `MOST` images."""
+def predict_test(
+    model: CapsuleModel, dataset: DataSet, *, batch_size: int = 250, patches: int = 1
+) -> Predictions:
+    """The same for a model in hand: its scores on the whole test set, or its first `MOST` images.
+
+    Args:
+        patches: crops of each image whose scores are averaged, for data sets that are cropped.
+    """
     model.eval()
     device, recorder = next(model.parameters()).device, Recorder()
+    if patches > 1:
+        for images, labels in zip(*(t.split(batch_size) for t in dataset.test), strict=True):
+            crops = crop_patches(images, dataset.preprocessing, patches)
+            scores = torch.stack([model(crop.to(device)).scores for crop in crops])
+            recorder(scores.mean(dim=0), labels.unsqueeze(1))
+        return recorder.predictions()
     for batch in dataset.evaluation_batches(dataset.test, batch_size):
         recorder(model(batch.images.to(device)).scores, batch.classes)
         if recorder.room <= 0:
