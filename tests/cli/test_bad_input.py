@@ -155,3 +155,9 @@ def test_predict_says_when_every_capsule_is_short(weights, tmp_path, capfd):
     assert prediction["likely"] == (prediction["score"] >= 0.5)
     assert set(prediction["scores"]) == set("0123456789")
     assert prediction["class"] in prediction["scores"]
+
+
+def test_options_are_pairs_of_key_and_value(run):
+    assert "key=value, not 'routing'" in run("train", "mnist", "--model-options", "routing")
+    assert "has no option 'shape'" in run("train", "mnist", "--data-options", "shape=3")
+    assert "did you mean 'dynamic'" in run("train", "mnist", "--model-options", "routing=dynamics")

@@ -1,14 +1,33 @@
 """Kinds of options that commands share, so that their help reads well."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from tyro.conf import Positional, arg
+
+from capsnet.errors import CapsNetError
 
 T = TypeVar("T")
 
 # The help text says what happens when it is left out; "(default: None)" after it would say nothing.
 Maybe = Annotated[T | None, arg(help_behavior_hint="")]
 Flag = Annotated[bool, arg(help_behavior_hint="")]
+Pairs = Annotated[tuple[str, ...], arg(metavar="KEY=VALUE ...", help_behavior_hint="")]
 Names = Positional[Annotated[tuple[str, ...], arg(help_behavior_hint="")]]
 Files = Positional[Annotated[tuple[Path, ...], arg(help_behavior_hint="")]]
+
+
+def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
+    """`key=value` words as a dictionary; a value that reads as JSON (3, true, [[12, 12]]) is that, else it is text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise CapsNetError(f"{option} takes words of the form key=value, not '{pair}'.")
+        try:
+            values[key] = json.loads(text)
+        except ValueError:
+            values[key] = text
+    return values

@@ -9,7 +9,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
 from capsnet.config import Config
 from capsnet.errors import CapsNetError
 from capsnet.files import read_json
@@ -35,6 +35,8 @@ def train(
     validation: Maybe[int] = None,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
+    model_options: Pairs = (),
+    data_options: Pairs = (),
     init: Maybe[str] = None,
     config: Maybe[Path] = None,
     device: str = "auto",
@@ -60,6 +62,8 @@ def train(
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
+        model_options: The model's own, such as routing=dynamic iterations=3.
+        data_options: The data set's own, such as views=azimuth.
         init: Weights to start from.
         config: A run's config.json, to run it again; the options given beside it count.
         device: auto, cpu, cuda or mps.
@@ -94,8 +98,11 @@ def train(
         k: v for k, v in (("epochs", epochs), ("images", images), ("augmentation", augment)) if v is not None
     }
     settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)
+    ours = {**settings.model_options, **parse_pairs(model_options, "--model-options")}
     if no_reconstruction:
-        settings = dataclasses.replace(settings, model_options={**settings.model_options, "decoder": False})
+        ours["decoder"] = False
+    theirs = {**settings.dataset_options, **parse_pairs(data_options, "--data-options")}
+    settings = dataclasses.replace(settings, model_options=ours, dataset_options=theirs)
     folder = out or Path("runs") / "-".join(
         (Path(settings.dataset).stem, settings.model, settings.recipe.name, f"s{settings.seed}")
     )

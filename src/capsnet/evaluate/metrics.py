@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from capsnet.data.base import DataSet, Split
+from capsnet.evaluate.patches import average_patches, patch_batches
 from capsnet.models.base import CapsuleModel
 
 
@@ -59,12 +60,14 @@ def evaluate(
     split: Split,
     *,
     batch_size: int = 250,
+    patches: int = 1,
     on_batch: Callable[[int], None] | None = None,
     on_scores: Callable[[Tensor, Tensor], None] | None = None,
 ) -> Evaluation:
     """Runs the model over the split in evaluation mode.
 
     Args:
+        patches: crops of each image whose scores are averaged; 1 is the centre crop.
         on_batch: hears how many images each batch had.
         on_scores: hears each batch's scores (B, J) and classes (B, K).
     """
@@ -74,8 +77,15 @@ def evaluate(
     model.eval()
     device = next(model.parameters()).device
     images, wrong_images, wrong_classes, k, loss = 0, 0, 0, 1, 0.0
-    for batch in dataset.evaluation_batches(split, batch_size):
+    batches = (
+        dataset.evaluation_batches(split, batch_size)
+        if patches == 1
+        else patch_batches(dataset, split, batch_size, patches)
+    )
+    for batch in batches:
         output = model(batch.images.to(device))
+        if patches > 1:
+            output = average_patches(output, patches)
         targets = batch.targets.to(device)
         b, k = batch.classes.shape
         found = targets.gather(1, output.scores.topk(k, dim=1).indices).sum(dim=1)
