@@ -20,7 +20,12 @@ def test_scores_of_patches_are_averaged_image_by_image():
         model = capsnet.create_model(name, (2, 48, 48), 5).eval()
         seen = []
         evaluate(
-            model, data, data.test, patches=4, batch_size=9, on_scores=lambda scores, _: seen.append(scores)
+            model,
+            data,
+            data.test,
+            patches=4,
+            batch_size=9,
+            on_scores=lambda scores, _, seen=seen: seen.append(scores),
         )
         with torch.no_grad():
             expected = torch.stack(
