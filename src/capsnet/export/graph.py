@@ -1,0 +1,81 @@
+"""Reading and changing an ONNX graph: who makes a tensor, who uses it, what a constant holds."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+
+class Graph:
+    """A view of a model's graph, made anew after each change of its nodes."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.proto = model.graph
+        self.constants = {tensor.name: tensor for tensor in self.proto.initializer}
+        self.makers = {name: node for node in self.proto.node for name in node.output}
+        self.users: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+        for node in self.proto.node:
+            for name in dict.fromkeys(node.input):
+                self.users[name].append(node)
+        self.outputs = {output.name for output in self.proto.output}
+
+    def array(self, name: str) -> np.ndarray:
+        """A constant's values."""
+        return numpy_helper.to_array(self.constants[name])
+
+    def only_user(self, name: str) -> onnx.NodeProto | None:
+        """The node that alone reads a tensor; None when there are others, or when it is an output."""
+        users = self.users[name]
+        return users[0] if len(users) == 1 and name not in self.outputs else None
+
+    def add_constant(self, name: str, values: np.ndarray) -> str:
+        """A new constant, named after `name` but like no other."""
+        unique = name
+        while unique in self.constants or unique in self.makers:
+            unique += "_"
+        tensor = numpy_helper.from_array(np.ascontiguousarray(values), unique)
+        self.proto.initializer.append(tensor)
+        self.constants[unique] = self.proto.initializer[-1]
+        return unique
+
+    def replace_nodes(self, node: onnx.NodeProto, new: list[onnx.NodeProto]) -> None:
+        """`new` in the place of `node`; the order of nodes is the order of computing."""
+        nodes: list[onnx.NodeProto] = []
+        for other in self.proto.node:
+            nodes.extend(new if other is node else [other])
+        copies = [onnx.NodeProto.FromString(n.SerializeToString()) for n in nodes]
+        del self.proto.node[:]
+        self.proto.node.extend(copies)
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """An attribute's value."""
+    for found in node.attribute:
+        if found.name == name:
+            return onnx.helper.get_attribute_value(found)
+    return default
+
+
+def drop_unused_constants(model: onnx.ModelProto) -> None:
+    """Constants that no node reads any more."""
+    used = {name for node in model.graph.node for name in node.input} | {o.name for o in model.graph.output}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in used]
+    copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(copies)
+
+
+def strip(model: onnx.ModelProto) -> None:
+    """Takes off what the exporter notes about itself: source paths, stack traces, module names, intermediate shapes."""
+    model.doc_string = model.graph.doc_string = ""
+    model.graph.name = "capsnet"
+    del model.metadata_props[:]
+    del model.graph.metadata_props[:]
+    del model.graph.value_info[:]
+    for item in (*model.graph.node, *model.graph.initializer, *model.graph.input, *model.graph.output):
+        item.doc_string = ""
+        del item.metadata_props[:]
+    for number, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{number}"
