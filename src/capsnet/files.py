@@ -7,6 +7,7 @@ at any moment leaves what was there before. What the disk refuses becomes a `Cap
 import errno
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,6 +59,32 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Gives a temporary folder to fill; when the block ends well it becomes `path`, which must not exist or be empty.
+
+    The files in it are flushed by whoever writes them (`atomic_write`).
+    """
+    target = Path(path)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CapsNetError(
+            f"'{target}' exists already and is not overwritten: choose another folder for --out."
+        )
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        os.replace(temporary, target)
+        if os.name == "posix":
+            _flush(target.parent)
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        raise CapsNetError(f"Could not write '{target}': {error.strerror}; nothing of it is kept.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:

@@ -2,7 +2,19 @@
 
 from tyro.extras import SubcommandApp
 
-from capsnet.cli import analyze, compare, convert, data, ensemble, evaluate, models, predict, train, trials
+from capsnet.cli import (
+    analyze,
+    compare,
+    convert,
+    data,
+    ensemble,
+    evaluate,
+    export,
+    models,
+    predict,
+    train,
+    trials,
+)
 
 
 def build_app() -> SubcommandApp:
@@ -20,4 +32,5 @@ def build_app() -> SubcommandApp:
     app.command(
         analyze.build_app(), name="analyze", help="What networks cost and what their capsules encode."
     )
+    app.command(name="export")(export.export)
     return app

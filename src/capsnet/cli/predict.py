@@ -14,7 +14,7 @@ def predict(weights: Positional[str], images: Files, /, *, json: Flag = False) -
     """Say what is in pictures.
 
     Args:
-        weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
+        weights: A run folder, a weights folder, a bundled name such as efficient_capsnet.mnist, or an exported .onnx file.
         images: Picture files of any size; prepared as the weights' pre-processing says.
         json: Print one JSON document.
     """

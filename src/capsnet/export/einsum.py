@@ -40,8 +40,9 @@ def _equation(graph: Graph, node: onnx.NodeProto) -> tuple[str, str, str, int] |
     fixed, moving = letters[constant[0]], letters[1 - constant[0]]
     repeated = any(len(set(part)) != len(part) for part in (fixed, moving, result))
     summed_alone = any(c not in result for c in set(fixed) ^ set(moving))
+    known = {*fixed, *_sizes(graph, node.input[1 - constant[0]], moving)}
     # The batch must be free to be any size, and thus one of the rows.
-    if repeated or summed_alone or moving[0] in fixed:
+    if repeated or summed_alone or moving[0] in fixed or not known.issuperset(moving[1:]):
         return None
     return moving, fixed, result, constant[0]
 
@@ -51,13 +52,14 @@ def _product(graph: Graph, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     assert equation is not None
     moving, fixed, result, which = equation
     weight = graph.array(node.input[which])
-    size = dict(zip(fixed, weight.shape, strict=True))
+    size = {
+        **_sizes(graph, node.input[1 - which], moving),
+        **dict(zip(fixed, weight.shape, strict=True)),
+    }
     batch = [c for c in fixed if c in moving and c in result]
     summed = [c for c in fixed if c in moving and c not in result]
     rows = [c for c in moving if c not in fixed]
     columns = [c for c in fixed if c not in moving]
-    if len(rows) > 1:
-        size |= _sizes(graph, node.input[1 - which], moving)
 
     def count(letters: list[str]) -> int:
         return int(np.prod([size[c] for c in letters], dtype=int))
@@ -65,7 +67,8 @@ def _product(graph: Graph, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     weight = weight.transpose([fixed.index(c) for c in (*batch, *summed, *columns)])
     stem = node.output[0]
     matrices = graph.add_constant(
-        f"{node.input[which]}_matrices", weight.reshape(*_each(count(batch), batch), count(summed), count(columns))
+        f"{node.input[which]}_matrices",
+        weight.reshape(*_each(count(batch), batch), count(summed), count(columns)),
     )
     new: list[onnx.NodeProto] = []
 

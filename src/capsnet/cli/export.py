@@ -1,0 +1,83 @@
+"""`capsnet export`."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from capsnet.cli import console
+from capsnet.cli.options import Flag, Maybe
+from capsnet.errors import CapsNetError
+
+
+def export(
+    weights: Positional[str],
+    /,
+    *,
+    out: Path,
+    format: Literal["onnx", "int8"] = "onnx",
+    dataset: Maybe[str] = None,
+    data_dir: Maybe[Path] = None,
+    json: Flag = False,
+) -> None:
+    """Write ONNX files: the encoder, the decoder and both in one, checked against torch before they are kept.
+
+    Args:
+        weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
+        out: The folder to make; one that holds anything already is not touched.
+        format: onnx is float32; int8 is a quarter of its size, calibrated on training images and tested.
+        dataset: Whose images the files are judged by; the one the weights were trained on when left out.
+        data_dir: Where data sets are looked for first.
+        json: Print the card as one JSON document.
+    """
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        if importlib.util.find_spec(package) is None:
+            raise CapsNetError(
+                f"Exporting needs {package}, which is not installed: pip install 'capsnet[onnx]'."
+            )
+    from capsnet.export.images import find_dataset
+    from capsnet.export.write import export_model
+    from capsnet.saving import load
+
+    model = load(weights)
+    found, why_not = find_dataset(model, weights, dataset, data_dir)
+    if found is None and format == "onnx":
+        console.errors.print(
+            f"Random images are compared, since {why_not}.", style="yellow", markup=False, soft_wrap=True
+        )
+
+    def say(text: str) -> None:
+        console.errors.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+    card = export_model(model, out, format=format, dataset=found, why_no_dataset=why_not, say=say)
+    if json:
+        console.print_json(card)
+    else:
+        _show(card, out)
+
+
+def _show(card: dict[str, Any], out: Path) -> None:
+    export = card["export"]
+    for file, told in export["files"].items():
+        console.out.print(
+            f"{out / file}: {told['bytes'] / 1e6:.3f} MB", markup=False, highlight=False, soft_wrap=True
+        )
+    differences = export["parity"]["largest_relative_difference"]["float32"].values()
+    worst = max(value for outputs in differences for value in outputs.values())
+    console.out.print(
+        f"Largest relative difference from torch in float32: {worst:.1e} "
+        f"on {export['parity']['images']} images ({export['parity']['from']}).",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    if "int8_points_lost" in card["score"]:
+        errors = ", ".join(
+            f"{key.removesuffix('_percent').replace('_', ' ')} {value:.2f} %"
+            for key, value in card["score"].items()
+            if key.startswith(("float32_test", "int8_test"))
+        )
+        console.out.print(
+            f"On {card['score']['test_images']:,} test images: {errors}.", highlight=False, soft_wrap=True
+        )

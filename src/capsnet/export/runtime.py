@@ -1,0 +1,64 @@
+"""An exported file in ONNX Runtime. torch is not needed, nor imported.
+
+Letters: B batch, C x H x W image.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from capsnet.errors import CapsNetError
+from capsnet.export.metadata import FileCard
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+NEEDED = "ONNX files need ONNX Runtime, which is not installed: pip install 'capsnet[onnx]'."
+
+
+def open_session(file: str | Path | bytes, threads: int | None = None) -> "InferenceSession":
+    """A session on the CPU; `threads` is all cores when None."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise CapsNetError(NEEDED) from None
+    if not isinstance(file, bytes) and not Path(file).is_file():
+        raise CapsNetError(f"There is no file '{file}'.")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.log_severity_level = 3
+    content = file if isinstance(file, bytes) else str(file)
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    # ONNX Runtime's exceptions for bad files have no base class of their own.
+    except Exception as error:
+        name = "The ONNX graph" if isinstance(file, bytes) else f"'{file}'"
+        raise CapsNetError(f"{name} is damaged or not an ONNX file: {str(error).splitlines()[0]}.") from error
+
+
+class OnnxModel:
+    """A file that `capsnet export` wrote, ready to run.
+
+    Args:
+        file: encoder.onnx, decoder.onnx or model.onnx.
+        threads: all cores when None.
+    """
+
+    def __init__(self, file: str | Path, threads: int | None = None) -> None:
+        self.session = open_session(file, threads)
+        described = FileCard.from_metadata(self.session.get_modelmeta().custom_metadata_map, str(file))
+        self.card, self.architecture, self.part = described.card, described.architecture, described.part
+        self.image_shape = self.architecture.image_shape
+        self.inputs = [item.name for item in self.session.get_inputs()]
+        self.outputs = [item.name for item in self.session.get_outputs()]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.card.class_names or tuple(str(n) for n in range(self.architecture.num_classes))
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """All outputs by name."""
+        return dict(zip(self.outputs, self.session.run(None, dict(inputs)), strict=True))

@@ -1,0 +1,163 @@
+"""`capsnet export`: traced, checked against torch, quantised where asked for, tested, and only then kept.
+
+The folder appears whole or not at all: encoder.onnx, decoder.onnx (where there is one), model.onnx and card.json.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+
+import capsnet
+from capsnet.data.base import DataSet
+from capsnet.errors import CapsNetError
+from capsnet.export import parity
+from capsnet.export.accuracy import evaluate_file
+from capsnet.export.einsum import einsums_to_products
+from capsnet.export.fold import fold_batch_norms
+from capsnet.export.graph import drop_unused_constants, strip
+from capsnet.export.images import calibration_images, parity_images
+from capsnet.export.metadata import FileCard, write_metadata
+from capsnet.export.parts import cut
+from capsnet.export.quantise import quantise
+from capsnet.export.trace import OPSET, trace
+from capsnet.files import atomic_write, new_folder, write_json
+from capsnet.models.base import CapsuleModel
+
+FORMATS = ("onnx", "int8")
+CARD = "card.json"
+
+
+def build_graph(model: CapsuleModel) -> onnx.ModelProto:
+    """The whole model's float32 graph, without what the exporter notes about itself."""
+    graph = trace(model)
+    fold_batch_norms(graph)
+    einsums_to_products(graph)
+    strip(graph)
+    drop_unused_constants(graph)
+    return graph
+
+
+def export_model(
+    model: CapsuleModel,
+    out: Path,
+    *,
+    format: str = "onnx",
+    dataset: DataSet | None = None,
+    why_no_dataset: str = "no data set was given",
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Writes a model's files into the new folder `out` and gives the content of its card.json.
+
+    Args:
+        format: "onnx" (float32) or "int8".
+        dataset: whose test images the files are judged by, and whose training images int8 is calibrated on.
+        why_no_dataset: told in the card when float32 files are judged by random images.
+        say: hears what is going on.
+    """
+    if format not in FORMATS:
+        raise CapsNetError(f"There is no format '{format}'; there are: {', '.join(FORMATS)}.")
+    if format == "int8" and dataset is None:
+        raise CapsNetError(f"int8 is calibrated on training images, but {why_no_dataset}; name a data set.")
+    name, card = model.architecture.name, model.card
+    # The files are for a CPU and judged on one; the caller's model stays where it is.
+    model = model if next(model.parameters()).device.type == "cpu" else _copy_to_cpu(model)
+    model.eval()
+    with new_folder(out) as folder:
+        say("Tracing the network")
+        graph = build_graph(model)
+        images, source = parity_images(model, dataset, why_no_dataset)
+        say(f"Comparing with torch on {len(images)} images ({source})")
+        expected = parity.torch_outputs(model, images)
+        parts = cut(graph)
+
+        def compare() -> dict[str, dict[str, float]]:
+            return {
+                part: parity.compare(proto.SerializeToString(), expected, images.numpy())
+                for part, proto in parts.items()
+            }
+
+        if format == "onnx":
+            _describe(parts, FileCard(model.architecture, card, "", format))
+        differences = compare()
+        parity.check(differences, name)
+        judged = {"float32": differences}
+        if format == "int8":
+            assert dataset is not None
+            say("Quantising")
+            float_encoder = parts["encoder"].SerializeToString()
+            parts = cut(quantise(graph, calibration_images(dataset).numpy()))
+            say(f"Testing on the {dataset.name} test set, in float32 and in int8")
+            card = replace(
+                card, score={**card.score, **_scores(float_encoder, parts["encoder"], model, dataset)}
+            )
+            _describe(parts, FileCard(model.architecture, card, "", format))
+            judged["int8"] = compare()
+        files = {f"{part}.onnx": proto.SerializeToString() for part, proto in parts.items()}
+        for file, content in files.items():
+            atomic_write(folder / file, content)
+        told = {
+            "model": name,
+            "image_shape": list(model.image_shape),
+            "num_classes": model.architecture.num_classes,
+            "options": model.architecture.options,
+            **card.to_dict(),
+            "export": {
+                "format": format,
+                "opset": OPSET,
+                "files": {file: _describe_file(content) for file, content in files.items()},
+                "parity": {
+                    "images": len(images),
+                    "from": source,
+                    "tolerance": parity.TOLERANCE,
+                    "largest_relative_difference": judged,
+                },
+                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                "versions": {
+                    "capsnet": capsnet.__version__,
+                    **{
+                        package: version(package)
+                        for package in ("torch", "onnx", "onnxscript", "onnxruntime")
+                    },
+                },
+            },
+        }
+        write_json(folder / CARD, told)
+    return told
+
+
+def _scores(
+    float_encoder: bytes, encoder: onnx.ModelProto, model: CapsuleModel, dataset: DataSet
+) -> dict[str, Any]:
+    """Both formats' errors on the whole test set, and the difference in points."""
+    before = evaluate_file(float_encoder, model, dataset)
+    after = evaluate_file(encoder.SerializeToString(), model, dataset)
+    return {
+        **before.named_errors("float32_test_"),
+        **after.named_errors("int8_test_"),
+        "int8_points_lost": round(after.error_percent - before.error_percent, 6),
+        "test_images": after.images,
+    }
+
+
+def _describe(parts: dict[str, onnx.ModelProto], card: FileCard) -> None:
+    for part, proto in parts.items():
+        proto.producer_name, proto.producer_version = "capsnet", capsnet.__version__
+        write_metadata(proto, replace(card, part=part))
+
+
+def _describe_file(content: bytes) -> dict[str, Any]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _copy_to_cpu(model: CapsuleModel) -> CapsuleModel:
+    import copy
+
+    copied: CapsuleModel = copy.deepcopy(model).to(torch.device("cpu"))
+    return copied
