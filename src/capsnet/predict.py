@@ -1,6 +1,6 @@
 """From picture files to classes, prepared as the weights' own pre-processing says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from capsnet.card import Card
 from capsnet.data.pictures import read_picture
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import CapsNetError
-from capsnet.registry import ImageShape
+from capsnet.registry import Architecture
 
 LIKELY = 0.5  # the score that the best class must reach
 
@@ -28,42 +28,42 @@ def describe_scores(
     }
 
 
+# Gives the scores of pictures in the stored form, (N, C, H, W) uint8.
+Scorer = Callable[[Preprocessing, np.ndarray], list[list[float]]]
+
+
 def predict_files(weights: str, files: Sequence[Path]) -> list[dict[str, Any]]:
     """A prediction for each picture file; `weights` may be an exported .onnx file, for which torch is not imported."""
     if not files:
         raise CapsNetError("Name at least one picture.")
-    score = _scores_from_onnx if Path(weights).suffix == ".onnx" else _scores_from_torch
-    scores, names = score(weights, files)
-    return [
-        {"file": str(file), **describe_scores(row, names, blank=not bool(picture.any()))}
-        for file, picture, row in zip(files, pictures, scores, strict=True)
-    ]
-
-
-def read_pictures(
-    weights: str, files: Sequence[Path], card: Card, image_shape: ImageShape
-) -> tuple[Preprocessing, np.ndarray]:
-    """The pictures in the stored form, and how they become the model's input."""
+    card, architecture, score = (_open_onnx if Path(weights).suffix == ".onnx" else _open_torch)(weights)
     if not card.preprocessing:
         raise CapsNetError(f"The weights '{weights}' don't say how a picture is prepared for them.")
     preprocessing = Preprocessing.from_dict(card.preprocessing)
-    return preprocessing, np.stack([read_picture(file, preprocessing, image_shape) for file in files])
+    pictures = np.stack([read_picture(file, preprocessing, architecture.image_shape) for file in files])
+    names = card.class_names or tuple(str(n) for n in range(architecture.num_classes))
+    return [
+        {"file": str(file), **describe_scores(row, names, blank=not bool(picture.any()))}
+        for file, picture, row in zip(files, pictures, score(preprocessing, pictures), strict=True)
+    ]
 
 
-def _scores_from_torch(weights: str, files: Sequence[Path]) -> tuple[list[list[float]], Sequence[str]]:
+def _open_torch(weights: str) -> tuple[Card, Architecture, Scorer]:
     import torch
 
     from capsnet.saving import load
 
     model = load(weights)
-    preprocessing, pictures = read_pictures(weights, files, model.card, model.image_shape)
-    names = model.card.class_names or tuple(str(n) for n in range(model.architecture.num_classes))
-    with torch.inference_mode():
-        scores = model(preprocessing.apply(torch.from_numpy(pictures))).scores
-    return scores.tolist(), names
+
+    def score(preprocessing: Preprocessing, pictures: np.ndarray) -> list[list[float]]:
+        with torch.inference_mode():
+            scores: list[list[float]] = model(preprocessing.apply(torch.from_numpy(pictures))).scores.tolist()
+        return scores
+
+    return model.card, model.architecture, score
 
 
-def _scores_from_onnx(weights: str, files: Sequence[Path]) -> tuple[list[list[float]], Sequence[str]]:
+def _open_onnx(weights: str) -> tuple[Card, Architecture, Scorer]:
     from capsnet.data.preprocessing_numpy import apply_numpy
     from capsnet.export.runtime import OnnxModel
 
@@ -72,6 +72,11 @@ def _scores_from_onnx(weights: str, files: Sequence[Path]) -> tuple[list[list[fl
         raise CapsNetError(
             f"'{weights}' makes pictures from capsules; predict needs encoder.onnx or model.onnx."
         )
-    preprocessing, pictures = read_pictures(weights, files, model.card, model.image_shape)
-    scores = model.run({"images": apply_numpy(preprocessing, pictures)})["scores"]
-    return scores.tolist(), model.class_names
+
+    def score(preprocessing: Preprocessing, pictures: np.ndarray) -> list[list[float]]:
+        scores: list[list[float]] = model.run({"images": apply_numpy(preprocessing, pictures)})[
+            "scores"
+        ].tolist()
+        return scores
+
+    return model.card, model.architecture, score

@@ -1,0 +1,53 @@
+"""Every registered model exports with a free batch and gives torch's numbers; registering one tests it."""
+
+import pytest
+
+import capsnet
+
+# The others are large or take long to trace: `make test-all` runs them. efficient_capsnet is what the other files test.
+QUICK = ("cnn_small",)
+
+PROGRAM = """
+import sys
+import tempfile
+import torch
+from functools import cache
+from pathlib import Path
+import capsnet
+from capsnet.data.base import DataSet, Split
+from capsnet.data.preprocessing import Preprocessing
+from capsnet.export import images, write
+from capsnet.export.runtime import OnnxModel
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+write.build_graph = cache(write.build_graph)
+images.PARITY_IMAGES, images.CALIBRATION_IMAGES = 8, 16
+model = capsnet.create_model(sys.argv[1])
+shape, classes = model.image_shape, model.architecture.num_classes
+split = Split(torch.randint(0, 256, (16, *shape)).to(torch.uint8), torch.arange(16) % classes)
+data = DataSet("noise", split, split, tuple(map(str, range(classes))), Preprocessing(), shape)
+if hasattr(model.encoder, "capsules"):
+    # Untrained capsules are short, and short ones differ little whatever is wrong with them.
+    with torch.no_grad():
+        model.encoder.capsules[-1].weight *= 8
+        lengths = model.eval()(split.images[:8] / 255).scores
+    assert 0.1 < lengths.median() < 0.9, lengths
+with tempfile.TemporaryDirectory() as folder:
+    for format in ("onnx", "int8"):
+        card = write.export_model(model, Path(folder) / format, format=format, dataset=data)
+        expected = {"encoder", "model"} | ({"decoder"} if model.decoder is not None else set())
+        assert {name.removesuffix(".onnx") for name in card["export"]["files"]} == expected
+        for part in expected:
+            OnnxModel(Path(folder) / format / f"{part}.onnx", threads=1)
+    small, large = ((Path(folder) / f / "encoder.onnx").stat().st_size for f in ("int8", "onnx"))
+    assert small < 0.4 * large, (small, large)
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in capsnet.list_models()],
+)
+def test_exports_in_both_formats(name, run_without_shape_checks):
+    run_without_shape_checks(PROGRAM, name)
