@@ -27,7 +27,7 @@ def test_importing_the_package_does_not_import_torch():
 def test_help_does_not_import_torch():
     code = (
         "import sys\nfrom capsnet.cli import main\n"
-        "for words in ([], ['train'], ['data'], ['eval'], ['predict'], ['convert'], ['models']):\n"
+        "for words in ([], ['train'], ['data'], ['eval'], ['predict'], ['convert'], ['export'], ['models']):\n"
         "    try: main([*words, '--help'])\n"
         "    except SystemExit as stop: assert stop.code in (0, None), words\n"
         "assert 'torch' not in sys.modules\n"
