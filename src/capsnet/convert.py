@@ -20,8 +20,10 @@ from torch import nn
 
 from capsnet.card import Card
 from capsnet.data.mnist import PREPROCESSING as MNIST
+from capsnet.data.multimnist import PREPROCESSING as MULTIMNIST
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import CapsNetError
+from capsnet.layers import ConvPrimaryCapsules, DenseCapsules
 from capsnet.registry import ImageShape, create_model
 
 if TYPE_CHECKING:
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
 
 DIGITS = tuple("0123456789")
 TOYS = ("animal", "human", "airplane", "truck", "car")
-MULTIMNIST = Preprocessing(kind="picture", divisor=255.0, light_on_dark=True)
 # The authors standardise with the data set's statistics, which their files don't hold: each image by its own.
 SMALLNORB = Preprocessing(kind="picture", resize=(64, 64), crop=(48, 48), per_image=True)
+SMALLNORB_32 = Preprocessing(kind="picture", resize=(48, 48), crop=(32, 32), per_image=True)
 
 
 class Network(NamedTuple):
@@ -49,6 +51,9 @@ NETWORKS = (
     Network("efficient_capsnet", (1, 28, 28), DIGITS, MNIST),
     Network("efficient_capsnet_smallnorb", (2, 48, 48), TOYS, SMALLNORB),
     Network("efficient_capsnet_multimnist", (1, 36, 36), DIGITS, MULTIMNIST),
+    Network("capsnet", (1, 28, 28), DIGITS, MNIST),
+    Network("capsnet", (1, 36, 36), DIGITS, MULTIMNIST),
+    Network("capsnet", (2, 32, 32), TOYS, SMALLNORB_32),
 )
 
 
@@ -133,7 +138,7 @@ def _recognise(path: Path, shapes: list[tuple[int, ...]]) -> tuple[Network, bool
         if slots is not None:
             return network, decoder, slots
     seen = ", ".join("x".join(map(str, shape)) for shape in shapes[:6])
-    known = ", ".join(network.model for network in NETWORKS)
+    known = ", ".join(dict.fromkeys(network.model for network in NETWORKS))
     raise CapsNetError(
         f"'{path}' holds none of the networks that can be converted ({known}): "
         f"it has {len(shapes)} arrays, the first of shapes {seen or 'none'}."
@@ -174,10 +179,13 @@ def _learned(model: "CapsuleModel") -> Iterator[Slot]:
 
 
 def _slot(module: nn.Module, name: str, shape: tuple[int, ...]) -> Slot:
-    if isinstance(module, nn.Conv2d) and len(shape) == 4:
+    if isinstance(module, nn.Conv2d | ConvPrimaryCapsules) and len(shape) == 4:
         return Slot(name, (*shape[2:], shape[1], shape[0]), lambda array: array.transpose(3, 2, 0, 1))
     if isinstance(module, nn.Linear) and len(shape) == 2:
         return Slot(name, shape[::-1], np.transpose)
+    if isinstance(module, DenseCapsules) and module.routing.name == "dynamic":
+        j, i, k, d = shape  # theirs: one matrix for each input, to all outputs side by side
+        return Slot(name, (i, k, j * d), lambda array: array.reshape(i, k, j, d).transpose(2, 0, 1, 3))
     if name.endswith("log_prior"):
         return Slot(name, (*shape, 1), lambda array: array[..., 0])
     return Slot(name, shape, _as_is)

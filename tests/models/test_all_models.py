@@ -15,10 +15,13 @@ from capsnet.functional import reconstruction_loss
 
 # name -> parameters of the encoder and of the decoder, with the paper's image shape and classes.
 COUNTS = {
+    "ar_capsnet": (4_483_328, 829_200),
     "base_capsnet": (183_128, 1_411_344),
+    "capsnet": (6_804_384, 1_411_344),
     "cnn_hinton": (4_253_349, 0),
     "cnn_sabour": (35_445_522, 0),
     "cnn_small": (173_138, 1_427_728),
+    "da_capsnet": (6_979_960, 1_411_344),
     "efficient_capsnet": (161_824, 1_411_344),
     "efficient_capsnet_multimnist": (154_656, 1_936_144),
     "efficient_capsnet_smallnorb": (151_664, 229_570),
@@ -27,6 +30,9 @@ COUNTS = {
 
 # Large networks are tested through these smaller ones; the whole ones only where the test says so.
 SMALL: dict[str, dict] = {
+    "ar_capsnet": {"image_shape": (1, 12, 12)},
+    "capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
+    "da_capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
     "cnn_sabour": {"channels": (8, 8, 4), "image_shape": (1, 12, 12)},
 }
 

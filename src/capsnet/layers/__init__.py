@@ -1,7 +1,15 @@
 """Building blocks, one idea a file; each works inside anyone's own nn.Module."""
 
+from capsnet.layers.conv_primary import ConvPrimaryCapsules
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.layers.dense import DenseCapsules
 from capsnet.layers.primary import PrimaryCapsules
 
-__all__ = ["ConvDecoder", "DenseCapsules", "DenseDecoder", "PrimaryCapsules", "mask_poses"]
+__all__ = [
+    "ConvDecoder",
+    "ConvPrimaryCapsules",
+    "DenseCapsules",
+    "DenseDecoder",
+    "PrimaryCapsules",
+    "mask_poses",
+]

@@ -1,16 +1,29 @@
 """The systems, one a file; importing this registers them all."""
 
-from capsnet.models import base_capsnet, cnn_hinton, cnn_sabour, cnn_small, efficient_capsnet, hfc
+from capsnet.models import (
+    ar_capsnet,
+    base_capsnet,
+    capsnet,
+    cnn_hinton,
+    cnn_sabour,
+    cnn_small,
+    da_capsnet,
+    efficient_capsnet,
+    hfc,
+)
 from capsnet.models.base import CapsuleModel, Output, SoftmaxModel
 
 __all__ = [
     "CapsuleModel",
     "Output",
     "SoftmaxModel",
+    "ar_capsnet",
     "base_capsnet",
+    "capsnet",
     "cnn_hinton",
     "cnn_sabour",
     "cnn_small",
+    "da_capsnet",
     "efficient_capsnet",
     "hfc",
 ]

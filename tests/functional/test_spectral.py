@@ -1,0 +1,65 @@
+"""The convolution through spectra is the convolution."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import conv2d
+
+from capsnet.functional.spectral import SpectralBases, spectral_bases, spectral_convolution
+
+
+def double(bases: SpectralBases) -> SpectralBases:
+    return SpectralBases(*(basis.double() for basis in bases))
+
+
+@given(
+    height=st.integers(9, 24),
+    width=st.integers(9, 24),
+    kernel=st.integers(1, 9),
+    stride=st.integers(1, 3),
+    channels=st.integers(1, 3),
+)
+def test_it_equals_the_direct_sum(height, width, kernel, stride, channels):
+    images, weight = torch.randn(2, channels, height, width), torch.randn(4, channels, kernel, kernel)
+    expected = conv2d(images.double(), weight.double(), stride=stride)
+    got = spectral_convolution(images, weight, stride, spectral_bases((height, width), kernel, stride))
+    assert got.shape == expected.shape
+    assert (got - expected).abs().max() < 1e-5 * expected.abs().max().clamp_min(1)
+
+
+def test_bases_are_orthogonal():
+    """Together the frequencies hold exactly what the pixels hold: image and back is the image."""
+    bases = spectral_bases((12, 10), 1, 1)
+    image = torch.randn(120)
+    real, (cosine, sine) = (
+        bases.image_real @ image,
+        (bases.image_pairs @ image).unflatten(0, (-1, 2)).unbind(1),
+    )
+    back = bases.output_real @ real + bases.output_cosine @ cosine + bases.output_sine @ sine
+    torch.testing.assert_close(back, image, rtol=0, atol=1e-5)
+
+
+def test_frequencies_of_real_numbers_number_the_grid():
+    for size in ((20, 20), (28, 28), (19, 24)):
+        bases = spectral_bases(size, 9, 2)
+        assert len(bases.image_real) + len(bases.image_pairs) == bases.image_real.shape[1]
+
+
+@pytest.mark.parametrize("size", [(9, 10), (12, 11)])
+def test_gradients(size):
+    images, weight = torch.randn(2, 2, *size), torch.randn(3, 2, 5, 5)
+    images, weight = (t.double().requires_grad_() for t in (images, weight))
+    bases = double(spectral_bases(size, 5, 2))
+    torch.autograd.gradcheck(lambda x, w: spectral_convolution(x, w, 2, bases), (images, weight))
+
+
+def test_its_gradients_are_the_direct_sums():
+    images = torch.rand(3, 4, 20, 20, requires_grad=True)
+    weight = torch.randn(5, 4, 9, 9, requires_grad=True)
+    gradient = torch.randn(3, 5, 6, 6)
+    direct = torch.autograd.grad(conv2d(images, weight, stride=2), (images, weight), gradient)
+    bases = spectral_bases((20, 20), 9, 2)
+    spectral = torch.autograd.grad(spectral_convolution(images, weight, 2, bases), (images, weight), gradient)
+    for one, other in zip(direct, spectral, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
