@@ -83,7 +83,7 @@ def whole_loop(batch_size: int, seconds: float, threads: int, rate: float) -> di
     """Images/s of `capsnet train`'s own loop: data, augmentation, step, progress, state; the first steps not counted."""
     images = max(60 * batch_size, int(seconds * rate))
     recipe = dataclasses.replace(
-        get_recipe("quick", "mnist", "efficient_capsnet"), epochs=1, batch_size=batch_size
+        get_recipe("quick", "mnist", "efficient_capsnet"), epochs=1, least_steps=0, batch_size=batch_size
     )
     config = Config(
         "mnist", "efficient_capsnet", recipe, validation=0, limit=min(60000, images), threads=threads

@@ -31,6 +31,8 @@ class Recipe:
     """by name; the data set's own when None"""
     images: int | None = None
     """images seen in all, in place of whole epochs, to compare systems at the same budget"""
+    least_steps: int = 0
+    """a small data set gets more epochs, until it has this many steps"""
     reconstruction_weight: float = 0.392
     reconstruct_fraction: float = 1.0
     """the share of each batch that is reconstructed, where the decoder is the cost"""

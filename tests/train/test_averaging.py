@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from capsnet.train.averaging import MovingAverage
+from capsnet.train.averaging import MovingAverage, RunningStatistics
 
 
 def test_the_average_follows_its_definition_statistics_included():
@@ -27,3 +27,15 @@ def test_the_average_has_no_gradient_and_leaves_the_model_alone():
     average.update(model, 0)
     assert torch.equal(model.weight, before)
     assert not any(p.requires_grad for p in average.model.parameters())
+
+
+def test_running_statistics_are_the_mean_of_the_first_batches():
+    model = nn.Sequential(nn.BatchNorm1d(3, momentum=0.01))
+    follower = RunningStatistics(model)
+    batches = [torch.randn(16, 3) + n for n in range(5)]
+    for step, batch in enumerate(batches):
+        follower.follow(step)
+        model(batch)
+    torch.testing.assert_close(model[0].running_mean, torch.stack([b.mean(0) for b in batches]).mean(0))
+    follower.follow(1000)
+    assert model[0].momentum == 0.01

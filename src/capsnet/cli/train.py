@@ -56,7 +56,7 @@ def train(
         model: A model's name (see `capsnet models`); the paper's for the data set when left out.
         recipe: quick, paper, authors or budget; quick when left out.
         seed: Fixes everything random; 0 when left out.
-        epochs: In place of the recipe's.
+        epochs: In place of the recipe's, which gives small data sets more.
         images: Stop after this many images seen, whatever the epochs.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
@@ -97,6 +97,8 @@ def train(
     changes: dict[str, Any] = {
         k: v for k, v in (("epochs", epochs), ("images", images), ("augmentation", augment)) if v is not None
     }
+    if epochs is not None:
+        changes["least_steps"] = 0
     settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)
     ours = {**settings.model_options, **parse_pairs(model_options, "--model-options")}
     if no_reconstruction:

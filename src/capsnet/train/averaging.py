@@ -32,3 +32,17 @@ class MovingAverage(Generic[Model]):
             if mine.is_floating_point()
         ]
         torch._foreach_lerp_([mine for mine, _ in floats], [theirs for _, theirs in floats], 1 - decay)
+
+
+class RunningStatistics:
+    """BatchNorm's running statistics as a plain mean of the first batches, until that forgets more slowly than its own
+    momentum does: with a momentum of 0.01, a short run would otherwise be evaluated with the initial values' statistics."""
+
+    def __init__(self, model: nn.Module) -> None:
+        norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        self.norms = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
+
+    def follow(self, step: int) -> None:
+        """To be called before step number `step`, from 0."""
+        for norm, momentum in self.norms:
+            norm.momentum = max(momentum, 1 / (step + 1))

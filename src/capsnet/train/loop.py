@@ -22,7 +22,7 @@ from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
 from capsnet.functional.losses import reconstruction_loss
 from capsnet.models.base import CapsuleModel
-from capsnet.train.averaging import MovingAverage
+from capsnet.train.averaging import MovingAverage, RunningStatistics
 from capsnet.train.finish import finish, keep_weights
 from capsnet.train.prepare import (
     Plan,
@@ -84,6 +84,7 @@ def train(
     recipe = fit_batch(config.recipe, len(train_split.labels))
     # Channels last is the convolutions' own layout on CPUs and tensor cores: benchmarks/README.md has the measurement.
     model = build_model(config, dataset).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    norms = RunningStatistics(model)
     optimizer = build_optimizer(model, recipe)
     average = MovingAverage(model, recipe.average) if recipe.average else None
     evaluated = average.model if average else model
@@ -118,6 +119,8 @@ def train(
             noise = generator(config.seed, "augment", now.step, device=device)
             batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
             torch.manual_seed(derive_seed(config.seed, "dropout", now.step))
+            if not config.compile:  # each new momentum would be compiled anew
+                norms.follow(now.step)
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(recipe, now.step, plan.steps_per_epoch, plan.total_steps)
             with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):

@@ -73,7 +73,8 @@ def fit_batch(recipe: Recipe, images: int) -> Recipe:
 def plan_run(recipe: Recipe, images_per_epoch: int) -> Plan:
     """The steps of a run; a last batch that is not full is a step too."""
     per_epoch = -(-images_per_epoch // recipe.batch_size)
-    total = -(-recipe.images // recipe.batch_size) if recipe.images else recipe.epochs * per_epoch
+    epochs = max(recipe.epochs, -(-recipe.least_steps // per_epoch))
+    total = -(-recipe.images // recipe.batch_size) if recipe.images else epochs * per_epoch
     return Plan(images_per_epoch, per_epoch, total, -(-total // per_epoch))
 
 

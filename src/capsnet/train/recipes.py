@@ -10,7 +10,7 @@ from capsnet.errors import unknown_name
 
 
 def quick(dataset: str, model: str) -> Recipe:
-    """Five epochs on a cosine: what `make run` trains. MNIST: 99.6 % in some eight minutes on 2 CPU cores.
+    """Five epochs on a cosine, more where the data are few. MNIST: 99.6 % in some eight minutes on 2 CPU cores.
 
     Command: capsnet train mnist --recipe quick
     """
@@ -22,6 +22,7 @@ def quick(dataset: str, model: str) -> Recipe:
         schedule="cosine",
         warmup=0.1,
         average=0.999,
+        least_steps=1000,
     )
 
 
