@@ -12,6 +12,7 @@ from capsnet.cli import (
     export,
     models,
     predict,
+    serve,
     train,
     trials,
 )
@@ -29,6 +30,7 @@ def build_app() -> SubcommandApp:
     app.command(name="eval")(evaluate.evaluate)
     app.command(name="predict")(predict.predict)
     app.command(name="convert")(convert.convert)
+    app.command(name="serve")(serve.serve)
     app.command(
         analyze.build_app(), name="analyze", help="What networks cost and what their capsules encode."
     )

@@ -5,6 +5,7 @@ Nothing here needs torch. The size is read from the file's header and judged bef
 Letters: C x H x W image.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from capsnet.errors import CapsNetError
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 50_000_000
 DIGIT_BOX = 20
+# A digit ends up in a box of 20 pixels: finding it in more than this many a side would only take memory.
+ENOUGH_PIXELS = 2048
 # Less contrast than this (of 255) is a blank sheet, not ink.
 LEAST_CONTRAST = 12.0
 GREY_MODES = ("1", "L", "LA", "I", "F")
@@ -38,9 +41,19 @@ def read_picture(
     source: Source, preprocessing: Preprocessing, image_shape: tuple[int, int, int]
 ) -> UInt8[np.ndarray, "c h w"]:
     """The file in the stored form, ready for `preprocessing.apply` to make a model's input of `image_shape`."""
+    return prepare_picture(open_picture(source), preprocessing, image_shape, source)
+
+
+def prepare_picture(
+    picture: Image.Image,
+    preprocessing: Preprocessing,
+    image_shape: tuple[int, int, int],
+    source: Source = "The picture",
+) -> UInt8[np.ndarray, "c h w"]:
+    """A decoded picture in the stored form; `source` is what an error calls it."""
     channels, height, width = image_shape
-    picture = open_picture(source)
     if preprocessing.kind == "digit":
+        picture = picture.reduce(max(1, math.ceil(max(picture.size) / ENOUGH_PIXELS)))
         return np.broadcast_to(
             centre_digit(grey_levels(picture), (height, width)), (channels, height, width)
         ).copy()
@@ -69,21 +82,21 @@ def read_header(source: Source) -> Header:
         return Header(height, width, file.mode in GREY_MODES or file.mode.startswith("I;"))
 
 
-def open_picture(source: Source) -> Image.Image:
+def open_picture(source: Source, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """A decoded picture the right way up, in mode L, RGB or their kinds with alpha."""
-    with _opened(source) as file:
+    with _opened(source, max_pixels) as file:
         return _plain_mode(ImageOps.exif_transpose(file))
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[Image.Image]:
+def _opened(source: Source, max_pixels: int = MAX_PIXELS) -> Iterator[Image.Image]:
     """The file with its size judged; what goes wrong then and later is one sentence."""
     name = _name(source)
     try:
         with Image.open(cast(Any, source), formats=FORMATS) as file:
-            if file.width * file.height > MAX_PIXELS:
+            if file.width * file.height > max_pixels:
                 raise CapsNetError(
-                    f"{name} is {file.width} x {file.height} pixels; at most {MAX_PIXELS // 10**6} million are read."
+                    f"{name} is {file.width} x {file.height} pixels; at most {max_pixels / 1e6:.3g} million are read."
                 )
             yield file
     except CapsNetError:

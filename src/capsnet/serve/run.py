@@ -1,0 +1,109 @@
+"""From weights to a listening server, until it is told to stop."""
+
+import errno
+import socket
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from capsnet.errors import CapsNetError
+from capsnet.saving import bundled_names
+from capsnet.serve.app import create_app
+from capsnet.serve.engine import Engine
+from capsnet.serve.limits import Limits
+
+PAIRS = "efficient_capsnet.multimnist"
+
+
+class Server(uvicorn.Server):
+    """Tells when it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+
+def run_server(
+    weights: str,
+    pairs: str | None,
+    *,
+    host: str,
+    port: int,
+    limits: Limits,
+    on_ready: Callable[[str], None],
+    open_page: bool = False,
+) -> None:
+    """Serves until a signal; requests that have begun are answered first.
+
+    Args:
+        pairs: weights for two overlapping digits; the bundled ones, if there are any, when None.
+        on_ready: called with the address once connections are accepted.
+    """
+    # Before the weights are read: a taken port is the likelier mistake, and quick to tell.
+    listener = bind(host, port)
+    with listener:
+        address = url(listener)
+        if pairs is None and PAIRS in bundled_names():
+            pairs = PAIRS
+        engines = {"main": Engine(weights)}
+        if pairs is not None:
+            engines["pairs"] = Engine(pairs)
+
+        def ready() -> None:
+            on_ready(address)
+            if open_page:
+                webbrowser.open(address)
+
+        config = uvicorn.Config(
+            create_app(engines, limits),
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            timeout_graceful_shutdown=int(limits.seconds) + 1,
+            server_header=False,
+        )
+        Server(config, ready).run([listener])
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at the address, or a sentence about why there is none."""
+    if not 0 <= port <= 65535:
+        raise CapsNetError(f"--port is 0 (any free one) to 65535; got {port}.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise CapsNetError(f"'{host}' is no address of this machine; leave --host out.") from error
+    listener = socket.socket(family, kind, protocol)
+    # A port that a server has just left can be taken again at once.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise CapsNetError(
+                f"Port {port} of {host} is in use by another program; choose another with --port."
+            ) from error
+        if error.errno == errno.EACCES:
+            raise CapsNetError(
+                f"Port {port} is not for ordinary users; choose one above 1023 with --port."
+            ) from error
+        raise CapsNetError(
+            f"The server cannot listen at {host}, port {port}: {error.strerror or error}."
+        ) from error
+    return listener
+
+
+def url(listener: socket.socket) -> str:
+    """Where a browser finds the server."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

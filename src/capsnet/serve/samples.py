@@ -1,0 +1,43 @@
+"""Test images to begin with: what the playground offers beside one's own drawing."""
+
+from typing import Any
+
+import torch
+
+from capsnet.data import get_dataset_info, list_datasets, load_dataset
+from capsnet.data.base import Split
+from capsnet.serve.engine import Engine, to_pixels
+
+
+class Samples:
+    """The test images of the weights' own data set, read when first asked for.
+
+    Only named data sets that are on this machine: nothing is downloaded, and a user's own pictures are not published.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        name = engine.model.card.provenance.get("dataset")
+        known = {info.name for info in list_datasets()}
+        self.name = name if name in known and get_dataset_info(name).find(None) is not None else None
+        self.class_names = engine.class_names
+        self._shape = (engine.model.image_shape[0], *engine.stored_size)
+        self._test: Split | None = None
+
+    def draw(self, count: int, seed: int) -> list[dict[str, Any]] | None:
+        """Images of as many classes as there are, in the order of the classes; None when there is no data set."""
+        if self.name is None:
+            return None
+        if self._test is None:
+            self._test = load_dataset(self.name).test
+        if tuple(self._test.images.shape[1:]) != self._shape:
+            return None
+        labels = self._test.labels
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+        rounds = -(-count // len(self.class_names))
+        each = [order[labels[order] == k][:rounds] for k in range(len(self.class_names))]
+        rows = torch.stack([row[n] for n in range(rounds) for row in each if n < len(row)])[:count]
+        chosen = self._test.select(rows)
+        return [
+            {"image": image, "class": self.class_names[k]}
+            for image, k in zip(to_pixels(chosen.images.float() / 255), chosen.labels.tolist(), strict=True)
+        ]
