@@ -54,7 +54,7 @@ class Service:
             for role, engine in self.engines.items():
                 self.predictions[role] = Batcher(engine.predict, self.limits, executor)
                 self.pictures[role] = Batcher(engine.reconstruct, self.limits, executor)
-            batchers = [*self.predictions.values(), *self.pictures.values()]
+            batchers: list[Batcher[Any, Any]] = [*self.predictions.values(), *self.pictures.values()]
             for batcher in batchers:
                 batcher.start()
             yield
@@ -127,10 +127,10 @@ def create_app(engines: Mapping[str, Engine], limits: Limits | None = None) -> S
 def whole_number(request: Request, name: str, default: int, lowest: int, highest: int) -> int:
     """A query's number."""
     value = request.query_params.get(name, str(default))
-    if not (
-        value.isascii() and value.isdecimal() and len(value) < 12 and lowest <= int(value) <= highest
-    ):
-        raise HTTPException(422, f"'{name}' is a whole number from {lowest} to {highest}, not '{value[:40]}'.")
+    if not (value.isascii() and value.isdecimal() and len(value) < 12 and lowest <= int(value) <= highest):
+        raise HTTPException(
+            422, f"'{name}' is a whole number from {lowest} to {highest}, not '{value[:40]}'."
+        )
     return int(value)
 
 

@@ -59,7 +59,9 @@ class Batcher(Generic[Job, Answer]):
     async def submit(self, job: Job) -> Answer:
         """The answer, or a 503 when too much is waiting already or it takes too long."""
         if self._images + job.images > self._limits.queue:
-            raise HTTPException(503, "Too many images are waiting; try again in a moment.", {"Retry-After": "1"})
+            raise HTTPException(
+                503, "Too many images are waiting; try again in a moment.", {"Retry-After": "1"}
+            )
         waiting: _Waiting[Job, Answer] = _Waiting(job, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._images += job.images
@@ -87,7 +89,11 @@ class Batcher(Generic[Job, Answer]):
         while self._waiting:
             first = self._waiting[0]
             gone = first.answer.done()
-            if not gone and batch and (not self._limits.wait or images + first.job.images > self._limits.images):
+            if (
+                not gone
+                and batch
+                and (not self._limits.wait or images + first.job.images > self._limits.images)
+            ):
                 break
             self._waiting.popleft()
             self._images -= first.job.images

@@ -105,7 +105,9 @@ def schemas(engine: Engine, limits: Limits) -> Schema:
     anything: Schema = {"type": ["array", "null"]}
     return {
         "Images": record({"images": {"anyOf": images}}, closed=True),
-        "Files": record({"file": {"type": "array", "items": {"type": "string", "format": "binary"}, **batch}}),
+        "Files": record(
+            {"file": {"type": "array", "items": {"type": "string", "format": "binary"}, **batch}}
+        ),
         "Poses": {
             **record(
                 {
@@ -180,7 +182,11 @@ MODEL = query(
 
 
 def reading(operation: str, summary: str, schema: str) -> Schema:
-    return {"operationId": operation, "summary": summary, "responses": {"200": answer(summary, schema), **refusals()}}
+    return {
+        "operationId": operation,
+        "summary": summary,
+        "responses": {"200": answer(summary, schema), **refusals()},
+    }
 
 
 def answer(description: str, schema: str) -> Schema:

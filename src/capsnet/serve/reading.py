@@ -73,8 +73,12 @@ def read_include(request: Request) -> frozenset[str]:
 
 def read_top(request: Request, engine: Engine) -> int:
     value = request.query_params.get("top", "1")
-    if not (value.isascii() and value.isdecimal() and len(value) < 6 and 1 <= int(value) <= engine.num_classes):
-        raise HTTPException(422, f"'top' is a whole number from 1 to {engine.num_classes}, not '{value[:40]}'.")
+    if not (
+        value.isascii() and value.isdecimal() and len(value) < 6 and 1 <= int(value) <= engine.num_classes
+    ):
+        raise HTTPException(
+            422, f"'top' is a whole number from 1 to {engine.num_classes}, not '{value[:40]}'."
+        )
     return int(value)
 
 
@@ -166,7 +170,8 @@ def read_classes(value: Any, count: int, engine: Engine) -> Tensor:
             classes.append(item)
         else:
             raise HTTPException(
-                422, f"A class is one of the model's names, or 0 to {engine.num_classes - 1}; got {shown(item)}."
+                422,
+                f"A class is one of the model's names, or 0 to {engine.num_classes - 1}; got {shown(item)}.",
             )
     return torch.tensor(classes)
 
@@ -186,7 +191,9 @@ def parse_object(body: bytes, known: set[str]) -> dict[str, Any]:
         raise HTTPException(422, f"The body must be an object with {' and '.join(sorted(known))}.")
     for name in fields:
         if name not in known:
-            raise HTTPException(422, f"The body has {shown(name)}; it may have {' and '.join(sorted(known))}.")
+            raise HTTPException(
+                422, f"The body has {shown(name)}; it may have {' and '.join(sorted(known))}."
+            )
     return fields
 
 
@@ -201,7 +208,9 @@ def numbers(fields: dict[str, Any], name: str, *, lowest: float, highest: float)
     try:
         array = np.asarray(value, dtype=np.float64)
     except (ValueError, OverflowError) as error:
-        raise HTTPException(422, f"'{name}' must be nested lists of equal lengths, of finite numbers.") from error
+        raise HTTPException(
+            422, f"'{name}' must be nested lists of equal lengths, of finite numbers."
+        ) from error
     if array.size == 0:
         raise HTTPException(422, f"'{name}' is empty.")
     low, high = float(array.min()), float(array.max())

@@ -1,0 +1,61 @@
+// Talking to the server; every refusal becomes an Error with the server's own sentence.
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error("The server does not answer. Is it still running?");
+  }
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(body.error ?? `The server answered ${response.status}.`);
+  return body;
+}
+
+const json = (body) => ({
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+export const getModel = () => ask("v1/model");
+
+export const getSamples = async (seed) => (await ask(`v1/samples?count=10&seed=${seed}`)).samples;
+
+const everything = (mode) =>
+  `v1/predict?model=${mode}&top=${mode === "pairs" ? 2 : 1}&include=poses,coupling,reconstructions,input`;
+
+export async function predictFile(mode, file) {
+  const form = new FormData();
+  form.append("file", file, file.name ?? "drawing.png");
+  return (await ask(everything(mode), { method: "POST", body: form })).predictions[0];
+}
+
+export const predictPixels = async (mode, image) =>
+  (await ask(everything(mode), json({ images: [image] }))).predictions[0];
+
+export const reconstruct = async (mode, poses, classes) =>
+  (await ask(`v1/reconstruct?model=${mode}`, json({ poses, classes }))).images;
+
+// While one call runs, only the latest of those that come meanwhile is kept: the screen never lags behind the hand.
+export function latest(call) {
+  let running = false;
+  let next = null;
+  return async function run(...values) {
+    if (running) {
+      next = values;
+      return;
+    }
+    running = true;
+    try {
+      await call(...values);
+    } finally {
+      running = false;
+      if (next) {
+        const waiting = next;
+        next = null;
+        run(...waiting);
+      }
+    }
+  };
+}

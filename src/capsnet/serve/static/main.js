@@ -1,0 +1,257 @@
+// The page: what is drawn goes to the server, what comes back is shown, what is turned goes to the decoder.
+
+import * as api from "./api.js";
+import { Pad } from "./pad.js";
+import { COLOURS, clear, paint, paintBoth, savePng } from "./paint.js";
+import { Rows } from "./rows.js";
+import { Samples } from "./samples.js";
+import { Sliders } from "./sliders.js";
+
+const $ = (id) => document.getElementById(id);
+const state = { mode: "main", model: null, prediction: null, slots: [], chosen: null, offsets: new Map(), pictures: new Map() };
+const rows = new Rows($("rows"), choose);
+const pad = new Pad($("pad"), () => update());
+const sliders = new Sliders($("sliders"), {
+  onTurn: (offsets) => turn(state.chosen, [...offsets]),
+  onFrames: (frames) => guarded(() => draw(state.chosen, frames)),
+  onPicture: (picture) => {
+    state.pictures.set(state.chosen, picture);
+    showPictures();
+  },
+  onStill: showFilm,
+});
+const samples = new Samples({ strip: $("strip"), shuffle: $("shuffle"), onPick: (picture, demo) => pad.show(picture, { demo }), onProblem: say });
+
+const served = () => (state.mode === "pairs" ? state.model.pairs : state.model);
+const name = (index) => served().class_names[index];
+
+function say(problem) {
+  $("problem").hidden = !problem;
+  $("problem").textContent = problem?.message ?? problem ?? "";
+}
+
+async function guarded(call) {
+  try {
+    const result = await call();
+    say(null);
+    return result;
+  } catch (problem) {
+    say(problem);
+    return null;
+  }
+}
+
+const update = api.latest(async () => {
+  $("invitation").hidden = !pad.empty;
+  if (pad.empty) return showPrediction(null);
+  const mode = state.mode;
+  const prediction = await guarded(async () => {
+    if (pad.exact) return api.predictPixels(mode, pad.exact);
+    if (mode === "pairs") return api.predictPixels(mode, [pad.toField(served().picture_shape[1])]);
+    return api.predictFile(mode, await pad.toBlob());
+  });
+  if (mode === state.mode && prediction && !pad.empty) showPrediction(prediction);
+});
+
+function showPrediction(prediction) {
+  const names = served().class_names;
+  state.prediction = prediction;
+  state.offsets.clear();
+  state.pictures.clear();
+  state.slots = prediction ? (prediction.classes ?? [prediction.class]).map((k) => names.indexOf(k)) : [];
+  state.chosen = state.slots[0] ?? null;
+  for (const { class: k, image } of prediction?.reconstructions ?? []) state.pictures.set(names.indexOf(k), image);
+  if (prediction) paint($("input"), prediction.input);
+  else clear($("input"));
+  showAnswer();
+  showChosen();
+  showPictures();
+}
+
+function showAnswer() {
+  const { prediction, slots, mode } = state;
+  $("answer").replaceChildren(
+    ...(prediction ? slots : []).map((index, n) => {
+      const digit = Object.assign(document.createElement("span"), { textContent: name(index) });
+      if (slots.length > 1) digit.style.color = `rgb(${COLOURS[n]})`;
+      return digit;
+    }),
+  );
+  if (!prediction) $("answer").textContent = "–";
+  $("answer").classList.toggle("unsure", prediction?.likely === false);
+  $("answer").classList.toggle("wide", Math.max(...slots.map((k) => name(k).length), 0) * slots.length > 2);
+  $("sentence").textContent = describe(prediction, mode);
+  clearTimeout(showAnswer.timer);
+  showAnswer.timer = setTimeout(() => ($("live").textContent = describe(prediction, mode)), 700);
+}
+
+function describe(prediction, mode) {
+  if (!prediction) return mode === "pairs" ? "Draw two digits on top of each other." : "Nothing is drawn yet.";
+  const lengths = state.slots.map((index) => prediction.scores[name(index)].toFixed(2));
+  if (!prediction.likely) return "Every capsule is short: this is probably none of the classes.";
+  if (mode === "pairs") return `The capsules of ${name(state.slots[0])} and ${name(state.slots[1])} are the longest: ${lengths.join(" and ")}.`;
+  return `The capsule of ${name(state.slots[0])} is the longest: ${lengths[0]} of at most 1.`;
+}
+
+function choose(index) {
+  if (!state.slots.includes(index)) state.slots[Math.max(0, state.slots.indexOf(state.chosen))] = index;
+  state.chosen = index;
+  showChosen();
+  if (state.pictures.has(index)) showPictures();
+  else turn(index, state.offsets.get(index) ?? null);
+}
+
+function showChosen() {
+  const { prediction, chosen, slots } = state;
+  const model = served();
+  const scores = prediction && model.class_names.map((k) => prediction.scores[k]);
+  rows.show({ scores, coupling: prediction?.coupling, chosen, slots });
+  const turnable = prediction && model.has_capsules && model.has_decoder;
+  sliders.show(turnable ? prediction.poses[chosen] : null, state.offsets.get(chosen));
+  $("sliders-title").textContent = turnable ? `The ${model.pose_shape[1]} dimensions of capsule ${name(chosen)}` : "Its dimensions";
+  for (const id of ["reset", "random", "save"]) $(id).disabled = !turnable;
+}
+
+// The pictures of one class's pose, moved by each of the given offsets.
+function draw(index, frames) {
+  const pose = state.prediction.poses[index];
+  const poses = frames.map((offsets) => pose.map((value, n) => value + (offsets?.[n] ?? 0)));
+  return api.reconstruct(state.mode, poses, frames.map(() => index));
+}
+
+const turn = api.latest(async (index, offsets) => {
+  const { prediction } = state;
+  if (!prediction || !served().has_decoder || !served().has_capsules) return;
+  if (offsets) state.offsets.set(index, offsets);
+  const pictures = await guarded(() => draw(index, [offsets]));
+  if (!pictures || prediction !== state.prediction || sliders.sweeping) return;
+  state.pictures.set(index, pictures[0]);
+  showPictures();
+});
+
+function showPictures() {
+  const pictures = state.slots.map((index) => state.pictures.get(index));
+  const pair = state.mode === "pairs";
+  const [picture, caption] = [$("picture"), $("picture-caption")];
+  if (!state.slots.length || pictures.includes(undefined)) {
+    if (!state.slots.length) [picture, $("first"), $("second")].forEach(clear);
+    caption.textContent = pair ? "both capsules draw" : "the capsule draws";
+    return;
+  }
+  if (pair) {
+    paintBoth(picture, pictures);
+    caption.textContent = "both capsules draw";
+    ["first", "second"].forEach((id, n) => {
+      paint($(id), pictures[n], COLOURS[n]);
+      $(id).setAttribute("aria-label", `What capsule ${name(state.slots[n])} draws`);
+      $(id).nextElementSibling.textContent = `capsule ${name(state.slots[n])}`;
+    });
+  } else {
+    paint(picture, pictures[0]);
+    caption.textContent = `capsule ${name(state.slots[0])} draws`;
+  }
+}
+
+// A sweep for those who asked their system for less motion: its frames side by side.
+function showFilm(pictures, dimension) {
+  $("film").hidden = !pictures;
+  if (!pictures) return;
+  $("film").setAttribute("aria-label", `Dimension ${dimension + 1} from its lowest to its highest value`);
+  $("film").replaceChildren(
+    ...pictures.map((picture) => {
+      const frame = document.createElement("canvas");
+      paint(frame, picture);
+      return frame;
+    }),
+  );
+}
+
+async function openFile(file) {
+  if (!file) return;
+  const prediction = await guarded(async () => api.predictFile(state.mode, await lighter(file)));
+  if (!prediction) return;
+  pad.show(prediction.input, { quiet: true });
+  $("invitation").hidden = true;
+  showPrediction(prediction);
+}
+
+// A photograph may be more than the server takes, and its digit needs far less.
+async function lighter(file) {
+  if (file.size < 1_800_000) return file;
+  const bitmap = await createImageBitmap(file).catch(() => null);
+  if (!bitmap) return file;
+  const scale = Math.min(1, 1200 / Math.max(bitmap.width, bitmap.height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(bitmap.width * scale);
+  canvas.height = Math.round(bitmap.height * scale);
+  canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.9));
+}
+
+function enter(mode) {
+  if (mode === "pairs" && !state.model.pairs) {
+    document.querySelector('[name="mode"][value="main"]').checked = true;
+    say("This server has no weights for two overlapping digits. Start it with --pairs WEIGHTS to play with two.");
+    return;
+  }
+  say(null);
+  state.mode = mode;
+  const model = served();
+  document.body.dataset.mode = mode;
+  $("invitation").textContent = mode === "pairs" ? "Draw two digits here, one over the other" : "Draw a digit here";
+  $("slots").hidden = mode !== "pairs";
+  rows.build(model.class_names, model.input_capsules);
+  $("heat-heading").textContent = rows.cells ? `coupling with ${rows.cells} capsules below` : "";
+  $("heat-hint").textContent = rows.cells
+    ? "Each column is one of the capsules below; its brightness shows how it shares its vote between the classes. Choose a row to turn that capsule."
+    : "Choose a row to turn that capsule.";
+  sliders.build(model.has_capsules && model.has_decoder ? model.pose_shape[1] : 0);
+  $("facts").textContent = facts(model);
+  pad.clear();
+  if (state.model.has_samples) samples.enter(mode, model.picture_shape, true);
+}
+
+function facts(model) {
+  const error = model.score.test_error_percent ?? model.score.test_pair_error_percent;
+  const parts = [model.name, `${model.encoder_parameters.toLocaleString("en")} parameters`];
+  if (error !== undefined) parts.push(`${error} % errors on the test images of ${model.dataset}`);
+  return parts.join(" · ");
+}
+
+function theme() {
+  const root = document.documentElement;
+  const stored = localStorage.getItem("theme");
+  if (stored) root.dataset.theme = stored;
+  $("theme").addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+  });
+}
+
+function wire() {
+  $("undo").addEventListener("click", () => pad.undo());
+  $("clear").addEventListener("click", () => pad.clear());
+  $("reset").addEventListener("click", () => sliders.reset());
+  $("random").addEventListener("click", () => sliders.randomise());
+  $("save").addEventListener("click", () => savePng($("picture"), `capsule-${state.slots.map(name).join("-")}.png`));
+  $("file").addEventListener("change", (event) => {
+    openFile(event.target.files[0]);
+    event.target.value = "";
+  });
+  for (const input of document.querySelectorAll('[name="mode"]')) input.addEventListener("change", () => enter(input.value));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && sliders.stop());
+  // A picture that misses the board must not replace the page.
+  for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
+  $("board").addEventListener("dragover", () => $("board").classList.add("over"));
+  for (const kind of ["dragleave", "drop"]) $("board").addEventListener(kind, () => $("board").classList.remove("over"));
+  window.addEventListener("drop", (event) => openFile(event.dataTransfer.files[0]));
+}
+
+theme();
+wire();
+state.model = await guarded(api.getModel);
+if (state.model) {
+  $("samples").hidden = !state.model.has_samples;
+  enter("main");
+}

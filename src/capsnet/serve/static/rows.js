@@ -1,0 +1,63 @@
+// One row a class: a radio button, its capsule's length as a bar, and how the capsules below share their votes with it.
+
+const MOST_CELLS = 64; // more would be thinner than a finger or an eye
+
+export class Rows {
+  constructor(element, onChoose) {
+    this.element = element;
+    this.onChoose = onChoose;
+  }
+
+  build(names, cells) {
+    this.names = names;
+    this.cells = cells && cells <= MOST_CELLS ? cells : 0;
+    this.element.style.setProperty("--cells", this.cells);
+    this.element.classList.toggle("plain", !this.cells);
+    this.rows = names.map((name, index) => {
+      const row = document.createElement("label");
+      row.className = "row";
+      const input = Object.assign(document.createElement("input"), { type: "radio", name: "capsule", value: index });
+      input.addEventListener("change", () => this.onChoose(index));
+      const bar = span("bar");
+      bar.append(span("fill"));
+      const heat = span("heat");
+      for (let cell = 0; cell < this.cells; cell++) heat.append(document.createElement("i"));
+      heat.setAttribute("role", "img");
+      row.append(input, span("name", name), bar, span("value", "0.00"), heat);
+      return row;
+    });
+    this.element.replaceChildren(...this.rows);
+  }
+
+  // `slots` are the classes whose pictures are shown: one, or two in their two colours.
+  show({ scores, coupling, chosen, slots }) {
+    this.rows.forEach((row, index) => {
+      const score = scores ? scores[index] : 0;
+      const [input, , bar, value, heat] = row.children;
+      input.disabled = !scores;
+      input.checked = index === chosen;
+      const slot = slots.indexOf(index);
+      row.dataset.slot = slots.length > 1 && slot >= 0 ? slot : "";
+      row.classList.toggle("best", slot >= 0);
+      bar.firstChild.style.transform = `scaleX(${Math.min(1, score)})`;
+      value.textContent = score.toFixed(2);
+      input.setAttribute("aria-label", `${this.names[index]}, capsule length ${score.toFixed(2)}`);
+      if (this.cells) this.showHeat(heat, coupling?.[index], index);
+    });
+  }
+
+  showHeat(heat, shares, index) {
+    const cells = [...heat.children];
+    cells.forEach((cell, n) => {
+      const share = shares?.[n] ?? 0;
+      cell.style.setProperty("--share", `${Math.round(100 * Math.sqrt(share))}%`);
+      cell.title = shares ? `Primary capsule ${n + 1} gives ${Math.round(100 * share)} % to ${this.names[index]}` : "";
+    });
+    const mean = shares ? shares.reduce((a, b) => a + b, 0) / shares.length : 0;
+    heat.setAttribute("aria-label", `coupling ${Math.round(100 * mean)} % on average`);
+  }
+}
+
+function span(name, text = "") {
+  return Object.assign(document.createElement("span"), { className: name, textContent: text });
+}
