@@ -201,9 +201,9 @@ function enter(mode) {
   $("invitation").textContent = mode === "pairs" ? "Draw two digits here, one over the other" : "Draw a digit here";
   $("slots").hidden = mode !== "pairs";
   rows.build(model.class_names, model.input_capsules);
-  $("heat-heading").textContent = rows.cells ? `coupling with ${rows.cells} capsules below` : "";
+  $("heat-heading").textContent = rows.cells ? "coupling" : "";
   $("heat-hint").textContent = rows.cells
-    ? "Each column is one of the capsules below; its brightness shows how it shares its vote between the classes. Choose a row to turn that capsule."
+    ? `Each of the ${rows.cells} columns is a capsule of the layer below: the stronger a cell, the more of its vote goes to that class. Choose a row to turn its capsule.`
     : "Choose a row to turn that capsule.";
   sliders.build(model.has_capsules && model.has_decoder ? model.pose_shape[1] : 0);
   $("facts").textContent = facts(model);

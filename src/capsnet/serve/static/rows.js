@@ -1,5 +1,6 @@
 // One row a class: a radio button, its capsule's length as a bar, and how the capsules below share their votes with it.
 
+const FULL = 0.6; // the share that gets the full colour; few are larger
 const MOST_CELLS = 64; // more would be thinner than a finger or an eye
 
 export class Rows {
@@ -50,7 +51,7 @@ export class Rows {
     const cells = [...heat.children];
     cells.forEach((cell, n) => {
       const share = shares?.[n] ?? 0;
-      cell.style.setProperty("--share", `${Math.round(100 * Math.sqrt(share))}%`);
+      cell.style.setProperty("--share", `${Math.round(Math.min(100, 100 * (share / FULL)))}%`);
       cell.title = shares ? `Primary capsule ${n + 1} gives ${Math.round(100 * share)} % to ${this.names[index]}` : "";
     });
     const mean = shares ? shares.reduce((a, b) => a + b, 0) / shares.length : 0;

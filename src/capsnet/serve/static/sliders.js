@@ -54,7 +54,7 @@ export class Sliders {
 
   write(n) {
     const [, input, value] = this.rows[n].children;
-    const number = this.pose ? (this.pose[n] + this.offsets[n]).toFixed(2).replace("-", "−") : "";
+    const number = this.pose ? signed(this.pose[n] + this.offsets[n]) : "";
     input.value = this.offsets[n];
     input.setAttribute("aria-valuetext", number);
     input.style.setProperty("--at", `${50 + (50 * this.offsets[n]) / REACH}%`);
@@ -120,4 +120,9 @@ export class Sliders {
     button.setAttribute("aria-pressed", on);
     this.rows[dimension].classList.toggle("sweeping", on);
   }
+}
+
+function signed(value) {
+  const text = value.toFixed(2);
+  return Number(text) === 0 ? "0.00" : text.replace("-", "−");
 }
