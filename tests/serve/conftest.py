@@ -75,7 +75,9 @@ def save_untrained(folder: Path, name: str, card: Card, *shape, **options) -> st
 def pairs(tmp_path_factory):
     """An untrained network for two digits."""
     card = Card(DIGITS, WHOLE.to_dict(), {"dataset": "multimnist"}, {})
-    return Engine(save_untrained(tmp_path_factory.mktemp("pairs") / "w", "efficient_capsnet_multimnist", card))
+    return Engine(
+        save_untrained(tmp_path_factory.mktemp("pairs") / "w", "efficient_capsnet_multimnist", card)
+    )
 
 
 @pytest.fixture(scope="session")

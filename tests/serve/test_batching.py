@@ -59,7 +59,9 @@ def test_a_caller_who_gives_up_is_not_computed_for():
     async def scenario():
         seen = []
         with ThreadPoolExecutor(1) as executor:
-            batcher = Batcher(lambda jobs: seen.extend(j.number for j in jobs) or jobs, Limits(wait=0.02), executor)
+            batcher = Batcher(
+                lambda jobs: seen.extend(j.number for j in jobs) or jobs, Limits(wait=0.02), executor
+            )
             batcher.start()
             leaving = asyncio.create_task(batcher.submit(Job(1, 1)))
             staying = asyncio.create_task(batcher.submit(Job(1, 2)))
@@ -94,7 +96,11 @@ def test_a_failed_batch_does_not_end_the_next():
 def test_an_answer_does_not_depend_on_its_batch(trained):
     pictures = torch.randint(0, 256, (6, 1, 28, 28), generator=torch.Generator().manual_seed(0))
     everything = frozenset({"poses", "coupling", "reconstructions", "input"})
-    questions = [Question(pictures[:1], everything, 2), Question(pictures[1:4]), Question(pictures[4:], everything)]
+    questions = [
+        Question(pictures[:1], everything, 2),
+        Question(pictures[1:4]),
+        Question(pictures[4:], everything),
+    ]
     together = trained.predict(questions)
     for question, answer in zip(questions, together, strict=True):
         (alone,) = trained.predict([question])

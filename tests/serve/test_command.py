@@ -66,16 +66,31 @@ def test_help_does_not_import_torch():
         "except SystemExit: pass\n"
         "assert not {'torch', 'starlette', 'uvicorn'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "--batch-wait" in done.stdout
 
 
 @pytest.mark.parametrize(("stop", "codes"), [(signal.SIGTERM, {0, -signal.SIGTERM}), (signal.SIGINT, {130})])
 def test_it_serves_until_a_signal_and_answers_what_had_begun(stop, codes):
-    command = [sys.executable, "-m", "capsnet", "serve", "--port", "0", "--threads", "1", "--batch-wait", "700"]
+    command = [
+        sys.executable,
+        "-m",
+        "capsnet",
+        "serve",
+        "--port",
+        "0",
+        "--threads",
+        "1",
+        "--batch-wait",
+        "700",
+    ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         try:
             line = process.stdout.readline()
             address = re.search(r"http://127\.0\.0\.1:\d+/", line).group()

@@ -33,7 +33,9 @@ def test_too_large_a_body_is_413_whatever_its_type_and_path(client, kind, path):
 
 
 def test_a_body_of_just_the_limit_is_read(client):
-    answer = client.post("/v1/predict", content=b" " * 2_000_000, headers={"Content-Type": "application/json"})
+    answer = client.post(
+        "/v1/predict", content=b" " * 2_000_000, headers={"Content-Type": "application/json"}
+    )
     assert answer.status_code == 400
 
 
@@ -98,7 +100,12 @@ def bomb(width: int, height: int) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b""))
+        + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.parametrize("side", [5000, 8000, 20_000, 2**31 - 1])

@@ -124,7 +124,10 @@ def test_the_model_says_what_it_takes(client):
 def test_samples_are_test_images_of_every_class(client, digits):
     samples = client.get("/v1/samples", params={"count": 20, "seed": 5}).json()["samples"]
     assert [s["class"] for s in samples] == list("0123456789") * 2
-    known = {bytes(image.flatten().tolist()): k for image, k in zip(digits.images, digits.labels.tolist(), strict=True)}
+    known = {
+        bytes(image.flatten().tolist()): k
+        for image, k in zip(digits.images, digits.labels.tolist(), strict=True)
+    }
     assert all(known[bytes(np.array(s["image"]).flatten().tolist())] == int(s["class"]) for s in samples)
 
 
@@ -194,7 +197,11 @@ def test_bad_forms_queries_types_paths_and_methods_get_a_sentence(client):
         (client.post("/v1/predict", files={"other": SEVEN.read_bytes()}), 422, "named 'file'"),
         (client.post("/v1/predict", files={"x": b"1"}, data={"file": "7"}), 422, "holds text"),
         (client.post("/v1/predict", content=b"x", headers={"Content-Type": form}), 400, "oundary"),
-        (client.post("/v1/predict", content=b"x", headers={"Content-Type": f"{form}; boundary=b"}), 400, "ultipart"),
+        (
+            client.post("/v1/predict", content=b"x", headers={"Content-Type": f"{form}; boundary=b"}),
+            400,
+            "ultipart",
+        ),
         (client.post("/v1/predict", content=b"x"), 415, "application/json"),
         (client.post("/v1/reconstruct", content=b"x"), 415, "application/json"),
         (client.post("/v1/predict?top=11", json={"images": []}), 422, "from 1 to 10"),
@@ -226,4 +233,5 @@ def test_a_bug_is_answered_without_its_traceback(serve, small, monkeypatch, capl
         answer = client.post("/v1/predict", json={"images": torch.zeros(1, 19, 19).tolist()})
         assert answer.status_code == 500
         assert "secret" not in answer.text
+        assert "secret" in caplog.text
         assert client.get("/healthz").status_code == 200

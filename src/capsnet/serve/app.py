@@ -117,7 +117,7 @@ def create_app(engines: Mapping[str, Engine], limits: Limits | None = None) -> S
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Guard, limits=limits)],
-        exception_handlers={HTTPException: refused, Exception: failed},
+        exception_handlers={HTTPException: refused},
         lifespan=service.lifespan,
     )
     app.state.service = service
@@ -146,8 +146,3 @@ def sentence(request: Request, error: HTTPException) -> str:
     if error.detail == "Method Not Allowed":
         return f"{request.method[:20]} is not for {request.url.path[:80]}; see /openapi.json."
     return error.detail
-
-
-async def failed(request: Request, error: Exception) -> Response:
-    """A bug: its traceback is in the log, not in the answer."""
-    return problem(500, "The server failed at this request; its log says why.")

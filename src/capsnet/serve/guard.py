@@ -5,6 +5,7 @@ that don't announce their sum.
 """
 
 import asyncio
+import logging
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,6 +13,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from capsnet.serve.limits import Limits
+
+log = logging.getLogger("capsnet.serve")
 
 # The page needs nothing from elsewhere, and the browser is told to hold it to that.
 HEADERS = {
@@ -39,7 +42,11 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        begun = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal begun
+            begun = True
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -59,6 +66,13 @@ class Guard:
                 await body(scope, receive, send_with_headers)
                 return
             await self.app(scope, replay(body, receive), send_with_headers)
+        except Exception:
+            # A bug: its traceback belongs into the log, not into the answer.
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if begun:
+                raise
+            answer = problem(500, "The server failed at this request; its log says why.")
+            await answer(scope, receive, send_with_headers)
         finally:
             self.requests -= 1
 

@@ -174,7 +174,7 @@ export class Pad {
   sheet() {
     const sheet = document.createElement("canvas");
     sheet.width = sheet.height = SIDE;
-    this.render(sheet.getContext("2d"), "#000000", "#ffffff");
+    this.render(sheet.getContext("2d", { willReadFrequently: true }), "#000000", "#ffffff");
     return sheet;
   }
 
@@ -207,7 +207,7 @@ export class Pad {
     const scale = Math.min(side / 36 / 20, (side * 28) / 36 / Math.max(width, height));
     const field = document.createElement("canvas");
     field.width = field.height = side;
-    const context = field.getContext("2d");
+    const context = field.getContext("2d", { willReadFrequently: true });
     context.imageSmoothingQuality = "high";
     const [w, h] = [width * scale, height * scale];
     context.drawImage(sheet, left, top, width, height, (side - w) / 2, (side - h) / 2, w, h);
