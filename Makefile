@@ -1,10 +1,10 @@
-# make run | test | test-all | lint | bench: each sets up .venv by itself, once.
+# make run | play | test | test-all | lint | bench: each sets up .venv by itself, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 READY := .venv/.ready
 
-.PHONY: run test test-all lint bench clean
+.PHONY: run play test test-all lint bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -16,6 +16,9 @@ $(READY): pyproject.toml constraints.txt
 
 run: $(READY) ## train the quick recipe on MNIST from scratch and test it
 	@$(BIN)/capsnet train mnist --recipe quick --out runs/quick-$$(date +%Y%m%d-%H%M%S)
+
+play: $(READY) ## draw digits in the browser
+	@$(BIN)/capsnet serve --open
 
 # Two processes of one thread each: more threads than cores would slow both down.
 test: lint ## lint, types and the default tests

@@ -17,7 +17,6 @@ from capsnet.data.mnist import PREPROCESSING as DIGIT
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.serve.app import create_app
 from capsnet.serve.engine import Engine
-from capsnet.serve.limits import Limits
 from capsnet.serve.run import bind, url
 
 DIGITS = tuple("0123456789")

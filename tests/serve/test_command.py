@@ -105,7 +105,7 @@ def test_it_serves_until_a_signal_and_answers_what_had_begun(stop, codes):
             time.sleep(0.35)
             process.send_signal(stop)
             asking.join(20)
-            out, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=20)
         finally:
             process.kill()
     assert answers[0].status_code == 200
