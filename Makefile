@@ -35,6 +35,7 @@ lint: $(READY)
 bench: $(READY) ## the machine must be idle: see benchmarks/README.md
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/train_speed.py
+	$(BIN)/python benchmarks/serve.py
 
 clean:
 	rm -rf .venv dist build

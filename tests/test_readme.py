@@ -22,7 +22,8 @@ COMMANDS = [
     line.split("#")[0].strip()
     for block in blocks("sh")
     for line in block.splitlines()
-    if line.startswith("capsnet ") and not line.startswith("capsnet convert")  # needs the authors' file
+    if line.startswith("capsnet ")
+    and not line.startswith(("capsnet convert", "capsnet serve"))  # needs the authors' file
 ]
 
 
