@@ -83,6 +83,16 @@ def test_thin_lines_of_a_large_drawing_stay_visible(tmp_path: Path) -> None:
     assert read_picture(saved(tmp_path, page), DIGIT, MNIST_SHAPE).max() == 255
 
 
+def test_a_huge_drawing_gives_nearly_what_a_large_one_gives(tmp_path: Path, digits: np.ndarray) -> None:
+    pictures = [
+        Image.fromarray(255 - digits[3]).resize((n, n), Image.Resampling.BICUBIC) for n in (1500, 6000)
+    ]
+    large, huge = (
+        read_picture(saved(tmp_path, np.asarray(p)), DIGIT, MNIST_SHAPE).astype(int) for p in pictures
+    )
+    assert np.abs(large - huge).mean() < 2
+
+
 def test_paper_grain_and_shadow_are_not_ink(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     page = 180 + 20 * np.linspace(-1, 1, 400)[None, :] + rng.normal(0, 3, (400, 400))

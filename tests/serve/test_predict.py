@@ -60,6 +60,11 @@ def test_pixels_are_answered_as_the_model_does(client, digits, channels):
     torch.testing.assert_close(got, scores, atol=1e-5, rtol=0)
 
 
+def test_a_blank_sheet_is_not_likely_to_be_anything(client):
+    (got,) = client.post("/v1/predict", json={"images": [[[0] * 28] * 28]}).json()["predictions"]
+    assert got["likely"] is False
+
+
 def test_poses_coupling_reconstructions_and_input_come_when_asked_for(client, digits):
     query = {"include": "poses,coupling,reconstructions,input", "top": 3}
     body = {"images": digits.images[:2, 0].tolist()}

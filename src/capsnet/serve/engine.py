@@ -94,7 +94,10 @@ class Engine:
         for question in questions:
             rows = slice(start, start + question.images)
             start += question.images
-            predictions = [describe_scores(row, self.class_names) for row in output.scores[rows].tolist()]
+            predictions = [
+                describe_scores(row, self.class_names, blank=not picture.any())
+                for row, picture in zip(output.scores[rows].tolist(), question.pictures, strict=True)
+            ]
             extras: dict[str, list[Any]] = {}
             if question.top > 1:
                 best = output.scores[rows].topk(question.top, dim=1).indices.tolist()

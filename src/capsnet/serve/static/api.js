@@ -37,6 +37,19 @@ export const predictPixels = async (mode, image) =>
 export const reconstruct = async (mode, poses, classes) =>
   (await ask(`v1/reconstruct?model=${mode}`, json({ poses, classes }))).images;
 
+// A photograph may be more than the server takes, and its digit needs far less.
+export async function lighter(file) {
+  if (file.size < 1_800_000) return file;
+  const bitmap = await createImageBitmap(file).catch(() => null);
+  if (!bitmap) return file;
+  const scale = Math.min(1, 1200 / Math.max(bitmap.width, bitmap.height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(bitmap.width * scale);
+  canvas.height = Math.round(bitmap.height * scale);
+  canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.9));
+}
+
 // While one call runs, only the latest of those that come meanwhile is kept: the screen never lags behind the hand.
 export function latest(call) {
   let running = false;

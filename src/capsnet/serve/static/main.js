@@ -168,24 +168,11 @@ function showFilm(pictures, dimension) {
 
 async function openFile(file) {
   if (!file) return;
-  const prediction = await guarded(async () => api.predictFile(state.mode, await lighter(file)));
+  const prediction = await guarded(async () => api.predictFile(state.mode, await api.lighter(file)));
   if (!prediction) return;
   pad.show(prediction.input, { quiet: true });
   $("invitation").hidden = true;
   showPrediction(prediction);
-}
-
-// A photograph may be more than the server takes, and its digit needs far less.
-async function lighter(file) {
-  if (file.size < 1_800_000) return file;
-  const bitmap = await createImageBitmap(file).catch(() => null);
-  if (!bitmap) return file;
-  const scale = Math.min(1, 1200 / Math.max(bitmap.width, bitmap.height));
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.round(bitmap.width * scale);
-  canvas.height = Math.round(bitmap.height * scale);
-  canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.9));
 }
 
 function enter(mode) {
