@@ -166,3 +166,40 @@ def test_the_command_does_not_overwrite(tmp_path: Path, small: Any) -> None:
         convert_command(file, out=tmp_path / "empty")
     with pytest.raises(CapsNetError, match="not overwritten"):
         convert_command(file, out=file)
+
+
+def test_the_original_capsnet_is_its_own_program_in_its_own_layouts(tmp_path: Path) -> None:
+    """Channels last, W as one matrix for each input to all outputs: the arrays' program, written out in NumPy."""
+    rng = np.random.default_rng(1)
+    shapes = [(9, 9, 1, 256), (256,), (9, 9, 256, 256), (32, 8), (1152, 8, 160), (10, 16)]
+    arrays = [
+        rng.normal(0, std, s).astype(np.float32)
+        for s, std in zip(shapes, [0.1, 0.1, 0.02, 0.3, 0.2, 0.2], strict=True)
+    ]
+    with torch.device("meta"):
+        made = capsnet.create_model("capsnet", decoder=False)
+    model = from_keras(keras_file(tmp_path / "x.h5", made, lambda _: arrays))
+    conv, conv_bias, primary, primary_bias, weight, bias = (array.astype(np.float64) for array in arrays)
+    image = rng.uniform(0, 1, (28, 28, 1))
+
+    def convolve(maps: np.ndarray, kernel: np.ndarray, stride: int) -> np.ndarray:
+        windows = np.lib.stride_tricks.sliding_window_view(maps, (9, 9), axis=(0, 1))[::stride, ::stride]
+        return np.einsum("hwcyx,yxco->hwo", windows, kernel, optimize=True)
+
+    def squash(s: np.ndarray) -> np.ndarray:
+        squared = np.square(s).sum(-1, keepdims=True)
+        return squared / (1 + squared) * s / np.sqrt(squared)
+
+    maps = np.maximum(convolve(image, conv, 1) + conv_bias, 0)
+    capsules = squash(convolve(maps, primary, 2).reshape(6, 6, 32, 8) / 32 + primary_bias).reshape(1152, 8)
+    votes = np.einsum("ik,iko->io", capsules, weight).reshape(1152, 10, 16)
+    logits = np.zeros((1152, 10))
+    for _ in range(3):
+        coupling = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        poses = squash(np.einsum("ij,ijd->jd", coupling, votes) + bias)
+        logits = logits + np.einsum("ijd,jd->ij", votes, poses)
+    with torch.no_grad():
+        got = model(torch.from_numpy(image.transpose(2, 0, 1)[None]).float()).poses[0]
+    lengths = np.linalg.norm(poses, axis=1)
+    assert lengths.max() > 0.2
+    np.testing.assert_allclose(got, poses, rtol=1e-5, atol=1e-5)
