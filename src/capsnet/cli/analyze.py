@@ -1,12 +1,235 @@
-"""`capsnet analyze`: what networks cost, and what their capsules encode."""
+"""`capsnet analyze`: what networks cost, and what their capsules encode.
 
+Each command writes its figures as PNG and SVG, and the numbers behind them as JSON and CSV, into one folder.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
 from tyro.extras import SubcommandApp
 
-from capsnet.cli import cost
+from capsnet.cli import console, cost
+from capsnet.cli.options import Flag, Maybe
+from capsnet.errors import CapsNetError
+
+if TYPE_CHECKING:
+    from capsnet.analysis.subject import Subject
+
+Weights = Annotated[
+    Positional[str],
+    arg(help="A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist."),
+]
+OnDataSet = Annotated[
+    Positional[Maybe[str]], arg(help="A data set's name; the one the weights were trained on when left out.")
+]
+Out = Annotated[Path, arg(help="The folder to write into.")]
+Device = Annotated[str, arg(help="auto, cpu, cuda or mps.")]
+Threads = Annotated[Maybe[int], arg(help="Of the CPU; all when left out.")]
+DataDir = Annotated[Maybe[Path], arg(help="Where data sets are looked for first.")]
+Images = Annotated[Maybe[int], arg(help="So many test images, from a seeded shuffle; all when left out.")]
+Seed = Annotated[int, arg(help="Picks the images.")]
+Json = Annotated[Flag, arg(help="Print one JSON document.")]
 
 
 def build_app() -> SubcommandApp:
     """The commands under `capsnet analyze`."""
     app = SubcommandApp()
     app.command(name="cost")(cost.cost)
+    for command in (reconstruct, perturb, equivariance, errors, routing, calibration):
+        app.command(name=command.__name__)(command)
     return app
+
+
+def reconstruct(
+    weights: Weights,
+    dataset: OnDataSet = None,
+    /,
+    *,
+    out: Out,
+    beside: tuple[str, ...] = (),
+    per_class: int = 1,
+    seed: Seed = 0,
+    device: Device = "auto",
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Draw test images and what decoders make of their capsules.
+
+    Args:
+        beside: More weights, a row each.
+        per_class: Images of each class.
+    """
+    from capsnet.analysis.reconstruct import reconstruct as run
+
+    first = _open(weights, dataset, data_dir, device, threads)
+    subjects = [first, *(_open(w, first.dataset.name, data_dir, device, threads) for w in beside)]
+    _finish(run(subjects, first.one_of_each(per_class, seed), out), first, out, "reconstruct", json)
+
+
+def perturb(
+    weights: Weights,
+    dataset: OnDataSet = None,
+    /,
+    *,
+    out: Out,
+    image: int = 0,
+    steps: int = 11,
+    reach: float = 0.25,
+    device: Device = "auto",
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Move each number of an image's capsule and draw what the decoder makes of it; with an animation.
+
+    Args:
+        image: The test image's number.
+        steps: How many values of each number; odd, so that the middle one is the capsule itself.
+        reach: How far to each side.
+    """
+    from capsnet.analysis import perturb as run
+
+    if steps < 3 or steps % 2 == 0:
+        raise CapsNetError(f"--steps is odd and at least 3; got {steps}.")
+    subject = _open(weights, dataset, data_dir, device, threads)
+    if not 0 <= image < len(subject.dataset.test.labels):
+        raise CapsNetError(f"--image is from 0 to {len(subject.dataset.test.labels) - 1}; got {image}.")
+    made = run.perturb(subject, image, steps=steps, reach=reach)
+    _finish(run.draw(subject, made, out), subject, out, "perturb", json)
+
+
+def equivariance(
+    weights: Weights,
+    dataset: OnDataSet = None,
+    /,
+    *,
+    out: Out,
+    images: Images = None,
+    linear_images: int = 2000,
+    seed: Seed = 0,
+    device: Device = "auto",
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Measure how linearly capsules encode shifts and rotations (the paper's table and four panels).
+
+    Args:
+        linear_images: Test images for the linear read-out, half to fit and half to measure.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from capsnet.analysis.equivariance import describe, linear_read_out, shares_table
+    from capsnet.analysis.equivariance_figures import draw_all
+    from capsnet.analysis.plotting import write_csv
+
+    subject = _open(weights, dataset, data_dir, device, threads)
+    indices = subject.choose(images, seed)
+    columns = (TextColumn("images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
+    with Progress(*columns, console=console.errors, disable=not console.errors.is_terminal) as bar:
+        task = bar.add_task("", total=len(indices))
+        shares = shares_table(subject, indices, on_images=lambda n: bar.advance(task, n))
+    result = describe(subject, indices, shares, seed)
+    result["linear_images"] = min(linear_images, len(subject.dataset.test.labels))
+    result["linear"] = linear_read_out(subject, subject.choose(linear_images, seed), seed)
+    names = subject.dataset.class_names
+    rows = [
+        {"transformation": k, "class": n, "first_component_percent": v}
+        for k, entry in result["table"].items()
+        for n, v in zip(names, entry["by_class_percent"], strict=True)
+    ]
+    write_csv(out / "equivariance.csv", rows)
+    result["files"] = [str(f) for f in draw_all(result, names, out)]
+    _finish(result, subject, out, "equivariance", json)
+
+
+def errors(
+    weights: Weights,
+    dataset: OnDataSet = None,
+    /,
+    *,
+    out: Out,
+    most: int = 40,
+    images: Images = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Draw the misclassified test images with all capsule lengths, the surest mistakes first.
+
+    Args:
+        most: How many to draw; all are in the CSV file.
+    """
+    from capsnet.analysis.errors import analyse
+
+    subject = _open(weights, dataset, data_dir, device, threads)
+    result = analyse(subject, subject.choose(images, seed), out, most=most)
+    _finish(result, subject, out, "errors", json)
+
+
+def routing(
+    weights: Weights,
+    dataset: OnDataSet = None,
+    /,
+    *,
+    out: Out,
+    images: Images = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Draw how primary capsules share their votes: single images, the mean of each class, the log priors."""
+    from capsnet.analysis.routing import analyse
+
+    subject = _open(weights, dataset, data_dir, device, threads)
+    result = analyse(subject, subject.choose(images, seed), subject.one_of_each(1, seed), out)
+    _finish(result, subject, out, "routing", json)
+
+
+def calibration(
+    weights: Weights,
+    dataset: OnDataSet = None,
+    /,
+    *,
+    out: Out,
+    images: Images = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Ask whether the best score is a probability, before and after temperature scaling."""
+    from capsnet.analysis.calibration import analyse
+
+    subject = _open(weights, dataset, data_dir, device, threads)
+    _finish(analyse(subject, subject.choose(images, seed), out), subject, out, "calibration", json)
+
+
+def _open(
+    weights: str, dataset: str | None, data_dir: Path | None, device: str, threads: int | None
+) -> "Subject":
+    from capsnet.analysis.plotting import new_figure
+    from capsnet.analysis.subject import open_subject
+
+    new_figure(1, 1)  # matplotlib is missed before anything is computed
+    return open_subject(weights, dataset, data_dir=data_dir, device=device, threads=threads)
+
+
+def _finish(result: dict[str, Any], subject: "Subject", out: Path, name: str, json: bool) -> None:
+    """Writes NAME.json and tells what was made."""
+    from capsnet.files import write_json
+
+    whole = {"weights": subject.weights, "model": subject.name, "dataset": subject.dataset.name, **result}
+    write_json(out / f"{name}.json", whole)
+    if json:
+        console.print_json(whole)
+        return
+    for file in [*result["files"], str(out / f"{name}.json"), *map(str, sorted(out.glob(f"{name}.csv")))]:
+        console.out.print(file, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,97 @@
+"""The figures of `capsnet analyze equivariance`: cumulative variance, per class, and the linear read-out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capsnet.analysis.plotting import BLUE, CYCLE, GREY, ORANGE, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLES = {
+    "x": "Translations on x: [-5, 5] pixels",
+    "y": "Translations on y: [-5, 5] pixels",
+    "rotation": "Rotations: [-25, 25] degrees",
+}
+
+
+def draw_cumulative(result: dict[str, Any]) -> "Figure":
+    """The paper's four panels: mean cumulative variance against the number of components."""
+    figure = new_figure(7.2, 5.4)
+    panels = figure.subplots(2, 2, sharex=True, sharey=True).flat
+    components = list(range(1, len(result["table"]["x"]["cumulative_percent"]) + 1))
+    for axes, (name, entry) in zip(panels, result["table"].items(), strict=False):
+        axes.bar(components, entry["cumulative_percent"], color=BLUE, label=result["model"])
+        axes.plot(
+            components, entry["random_cumulative_percent"], "o--", color=ORANGE, ms=3, label="random vectors"
+        )
+        axes.set_title(TITLES[name])
+        axes.annotate(
+            f"{entry['cumulative_percent'][0]:.1f} %",
+            (1, entry["cumulative_percent"][0]),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+        )
+    last = list(figure.axes)[3]
+    for colour, (name, entry) in zip(CYCLE, result["table"].items(), strict=False):
+        if name != "y":  # as many samples as on x
+            label = f"{entry['samples']} samples"
+            last.plot(components, entry["random_cumulative_percent"], "o-", color=colour, ms=3, label=label)
+    last.set_title("Random vectors")
+    for axes in figure.axes:
+        axes.set_ylim(0, 108)
+        axes.set_xticks(
+            [1, 4, 8, 12, 16] if len(components) == 16 else components[:: max(1, len(components) // 6)]
+        )
+        axes.legend(loc="lower right")
+    for axes in figure.axes[2:]:
+        axes.set_xlabel("principal components")
+    for axes in figure.axes[::2]:
+        axes.set_ylabel("variance explained, %")
+    return figure
+
+
+def draw_classes(result: dict[str, Any], class_names: tuple[str, ...]) -> "Figure":
+    """The first component's share for each class."""
+    figure = new_figure(max(6.0, 0.7 * len(class_names)), 3.2)
+    axes = figure.subplots()
+    width = 0.8 / len(result["table"])
+    for n, (name, entry) in enumerate(result["table"].items()):
+        places = [j + (n - 1) * width for j in range(len(class_names))]
+        heights = [v if v is not None else 0 for v in entry["by_class_percent"]]
+        axes.bar(places, heights, width, color=CYCLE[n], label=name)
+    axes.set_xticks(range(len(class_names)), class_names)
+    axes.set_xlabel("class")
+    axes.set_ylabel("first component, %")
+    axes.set_ylim(0, 100)
+    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return figure
+
+
+def draw_linear(result: dict[str, Any]) -> "Figure":
+    """R squared of the linear read-out: a bar a transformation, a dot a class."""
+    figure = new_figure(5.6, 3.0)
+    axes = figure.subplots()
+    rows = list(result["linear"].items())
+    for n, (_, entry) in enumerate(rows):
+        axes.barh(n, entry["r_squared"], color=BLUE, height=0.6)
+        dots = [v for v in entry["by_class"] if v is not None]
+        axes.plot([max(v, 0) for v in dots], [n] * len(dots), "o", ms=4, mfc="white", mec=ORANGE, mew=1.2)
+        axes.text(1.02, n, f"{entry['r_squared']:.2f}", va="center")
+    axes.set_yticks(
+        range(len(rows)), [f"{k} ({e['low']:g} to {e['high']:g} {e['unit']})" for k, e in rows], fontsize=8
+    )
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.axvline(1, color=GREY, lw=0.8)
+    axes.set_xlabel("R squared on images not fitted to (dots: classes)")
+    return figure
+
+
+def draw_all(result: dict[str, Any], class_names: tuple[str, ...], out: Path) -> list[Path]:
+    """Writes every figure of a result."""
+    written = save_figure(draw_cumulative(result), out, "equivariance")
+    written += save_figure(draw_classes(result, class_names), out, "equivariance-classes")
+    return written + save_figure(draw_linear(result), out, "equivariance-linear")

@@ -1,0 +1,124 @@
+"""What each number of a capsule stands for: move one at a time and look at the picture.
+
+The paper's figure (after Sabour et al. 2017, fig. 4): 11 steps in +-0.25, 16 dimensions. For networks without class
+capsules the 16 features that change the picture most are moved, by the same steps times the feature's deviation over the
+test images, since features have no common scale.
+
+Letters: D dimensions, S steps.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from capsnet.analysis.plotting import new_figure, save_figure, show_picture, write_csv
+from capsnet.analysis.subject import Subject
+from capsnet.files import replacing
+
+STEPS, REACH, DIMENSIONS = 11, 0.25, 16
+ENLARGE = 3
+
+
+def perturb(subject: Subject, index: int, *, steps: int = STEPS, reach: float = REACH) -> dict[str, Any]:
+    """Pictures (D, S, C, H, W) of one test image's capsule with each dimension moved, and what was moved."""
+    subject.require_decoder()
+    batch = subject.batch(torch.tensor([index]))
+    output = subject.run(batch.images)
+    offsets = torch.linspace(-reach, reach, steps)
+    best = int(output.scores.argmax())
+    pose = output.poses[0, best] if output.poses.ndim == 3 else output.poses[0]
+    scale = torch.ones_like(pose)
+    if output.poses.ndim != 3:
+        some = subject.run(subject.batch(subject.choose(500)).images).poses
+        # The whole range of the capsules' lengths, -1 to 1, is about four deviations.
+        scale = 4 * some.std(dim=0)
+    moved = pose.repeat(len(pose), steps, 1)
+    moved += torch.diag(scale)[:, None, :] * offsets[None, :, None]
+    flat = moved.flatten(0, 1)
+    if output.poses.ndim == 3:
+        whole = output.poses.repeat(len(flat), 1, 1)
+        whole[:, best] = flat
+        pictures = subject.reconstruct(whole, torch.full((len(flat),), best))
+    else:
+        pictures = subject.reconstruct(flat)
+    pictures = pictures.unflatten(0, (len(pose), steps))
+    change = (pictures - pictures[:, steps // 2 : steps // 2 + 1]).abs().mean(dim=(2, 3, 4))
+    shown = torch.arange(len(pose))
+    if len(pose) > DIMENSIONS:
+        shown = change.amax(dim=1).topk(DIMENSIONS).indices.sort().values
+    return {
+        "index": index,
+        "image": batch.images[0],
+        "label": int(batch.classes[0, 0]),
+        "found": best,
+        "offsets": offsets,
+        "dimensions": shown,
+        "pictures": pictures[shown],
+        "change": change[shown],
+    }
+
+
+def draw(subject: Subject, made: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Writes the grid, the animation and the numbers."""
+    pictures: Tensor = made["pictures"]
+    dimensions, steps = pictures.shape[:2]
+    figure = new_figure(0.9 + 0.55 * steps, 0.6 + 0.55 * dimensions)
+    grid = figure.subplots(dimensions, steps, squeeze=False)
+    for row, line in enumerate(grid):
+        for column, axes in enumerate(line):
+            show_picture(axes, pictures[row, column])
+            if row == 0:
+                axes.set_title(f"{float(made['offsets'][column]):+.2f}", fontsize=8)
+        line[0].set_ylabel(str(int(made["dimensions"][row])), rotation=0, ha="right", va="center", fontsize=8)
+    name = subject.dataset.class_names[made["found"]]
+    figure.supylabel("dimension of the capsule", fontsize=9)
+    figure.suptitle(f"{subject.name}: test image {made['index']}, capsule of class {name}", fontsize=10)
+    files = save_figure(figure, out, "perturb")
+    files.append(animate(made, out / "perturb.gif"))
+    rows = [
+        {
+            "dimension": int(d),
+            **{f"{float(o):+.3f}": float(c) for o, c in zip(made["offsets"], line, strict=True)},
+        }
+        for d, line in zip(made["dimensions"], made["change"], strict=True)
+    ]
+    write_csv(out / "perturb.csv", rows)
+    return {
+        "index": made["index"],
+        "label": made["label"],
+        "found": made["found"],
+        "offsets": made["offsets"].tolist(),
+        "dimensions": made["dimensions"].tolist(),
+        "mean_absolute_change": made["change"].tolist(),
+        "files": [str(f) for f in files],
+    }
+
+
+def animate(made: dict[str, Any], path: Path) -> Path:
+    """All dimensions at once, each swept there and back."""
+    pictures: Tensor = made["pictures"]
+    dimensions, steps, _, height, width = pictures.shape
+    columns = int(np.ceil(np.sqrt(dimensions)))
+    rows = -(-dimensions // columns)
+    cell = (height * ENLARGE + 14, width * ENLARGE + 4)
+    frames = []
+    for step in [*range(steps), *range(steps - 2, 0, -1)]:
+        frame = Image.new("L", (columns * cell[1], rows * cell[0]), 255)
+        pen = ImageDraw.Draw(frame)
+        for n in range(dimensions):
+            picture = pictures[n, step].mean(dim=0).clamp(0, 1).numpy()
+            small = Image.fromarray((255 - picture * 255).astype(np.uint8))
+            left, top = n % columns * cell[1], n // columns * cell[0]
+            pen.text((left + 2, top), str(int(made["dimensions"][n])), fill=0)
+            frame.paste(
+                small.resize((width * ENLARGE, height * ENLARGE), Image.Resampling.NEAREST),
+                (left + 2, top + 12),
+            )
+        frames.append(frame)
+    with replacing(path) as temporary:
+        frames[0].save(temporary, format="GIF", save_all=True, append_images=frames[1:], duration=120, loop=0)
+    return path

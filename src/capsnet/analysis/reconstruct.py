@@ -1,0 +1,87 @@
+"""What capsules keep of a picture: the input, and below it what each network's decoder makes of it.
+
+MultiMNIST's two digits are decoded apart, each from its own capsule, and laid over each other in two colours.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from capsnet.analysis.plotting import new_figure, save_figure, show_picture, write_csv
+from capsnet.analysis.subject import Subject
+from capsnet.data.base import Batch
+
+# Orange and blue, whose sum is light: the overlap of two digits shows.
+TWO_COLOURS = np.array([[0.90, 0.62, 0.0], [0.0, 0.45, 0.70]], dtype=np.float32)
+
+
+def reconstruct_test(subject: Subject, indices: Tensor) -> tuple[Batch, Tensor, Tensor]:
+    """The images, the K best-scored classes (B, K), and the pictures (B, K, C, H, W) of their capsules."""
+    subject.require_decoder()
+    batch = subject.batch(indices)
+    output = subject.run(batch.images)
+    found = output.scores.topk(batch.classes.shape[1], dim=1).indices
+    pictures = [subject.reconstruct(output.poses, found[:, n]) for n in range(found.shape[1])]
+    return batch, found, torch.stack(pictures, dim=1)
+
+
+def overlay(pictures: Tensor) -> np.ndarray:
+    """(2, 1, H, W) -> (3, H, W): ink in two colours on white."""
+    ink = pictures[:, 0].clamp(0, 1).numpy()
+    light = 1 - (ink[:, None] * (1 - TWO_COLOURS)[:, :, None, None]).sum(axis=0)
+    return np.clip(light, 0, 1).astype(np.float32)
+
+
+def reconstruct(subjects: Sequence[Subject], indices: Tensor, out: Path) -> dict[str, Any]:
+    """Draws the pictures, and gives each network's mean squared error on them."""
+    names = [subject.weights for subject in subjects]
+    rows: list[dict[str, Any]] = []
+    drawn: list[tuple[str, list[np.ndarray]]] = []
+    batch = None
+    for subject in subjects:
+        batch, found, pictures = reconstruct_test(subject, indices)
+        # Which of a pair's capsules stands for which digit is matched by class.
+        order = found.argsort(dim=1).argsort(dim=1) if found.shape[1] == 1 else match(found, batch.classes)
+        pictures = pictures.gather(1, order[:, :, None, None, None].expand_as(pictures))
+        error = (pictures - batch.originals).square().mean(dim=(1, 2, 3, 4))
+        rows += [
+            {"weights": subject.weights, "index": int(i), "squared_error": float(e), "found": str(f)}
+            for i, e, f in zip(indices, error, found.tolist(), strict=True)
+        ]
+        if not drawn:
+            drawn.append(("input", [image.numpy() for image in batch.images]))
+            if found.shape[1] == 2:
+                drawn.append(("its digits", [overlay(two) for two in batch.originals]))
+        made = [overlay(two) if found.shape[1] == 2 else two[0].numpy() for two in pictures]
+        drawn.append((subject.name, made))
+    assert batch is not None
+    files = draw(drawn, out)
+    write_csv(out / "reconstruct.csv", rows)
+    means = {
+        name: float(np.mean([row["squared_error"] for row in rows if row["weights"] == name]))
+        for name in names
+    }
+    return {"images": indices.tolist(), "mean_squared_error": means, "files": [str(f) for f in files]}
+
+
+def match(found: Tensor, classes: Tensor) -> Tensor:
+    """For each true class, the place of the found one that is it; a class not found takes a place that is left."""
+    first_is_first = (found[:, 0] == classes[:, 0]) | (found[:, 1] == classes[:, 1])
+    straight, crossed = torch.tensor([0, 1]), torch.tensor([1, 0])
+    return torch.where(first_is_first[:, None], straight, crossed)
+
+
+def draw(rows: list[tuple[str, list[np.ndarray]]], out: Path) -> list[Path]:
+    """A row each, pictures side by side."""
+    columns = len(rows[0][1])
+    figure = new_figure(1.3 + 0.62 * columns, 0.15 + 0.66 * len(rows))
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for line, (name, pictures) in zip(grid, rows, strict=True):
+        for axes, picture in zip(line, pictures, strict=True):
+            show_picture(axes, picture)
+        line[0].set_ylabel(name.replace("_", "\n", 1), rotation=0, ha="right", va="center", fontsize=8)
+    return save_figure(figure, out, "reconstruct")
