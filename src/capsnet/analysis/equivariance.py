@@ -25,7 +25,8 @@ CHUNK = 50
 
 def explained(points: Tensor) -> Tensor:
     """(N, K, D) -> (N, D): the share of the variance that each principal component has, the largest first."""
-    centred = (points - points.mean(dim=1, keepdim=True)).double()
+    points = points.double()
+    centred = points - points.mean(dim=1, keepdim=True)
     covariance = centred.mT @ centred / points.shape[1]
     variances = torch.linalg.eigvalsh(covariance).clamp(min=0).flip(-1)
     return variances / variances.sum(dim=1, keepdim=True).clamp(min=1e-300)

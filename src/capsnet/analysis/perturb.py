@@ -15,7 +15,7 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from capsnet.analysis.plotting import new_figure, save_figure, show_picture, write_csv
+from capsnet.analysis.plotting import new_figure, save_figure, show_mosaic, write_csv
 from capsnet.analysis.subject import Subject
 from capsnet.files import replacing
 
@@ -67,15 +67,11 @@ def draw(subject: Subject, made: dict[str, Any], out: Path) -> dict[str, Any]:
     pictures: Tensor = made["pictures"]
     dimensions, steps = pictures.shape[:2]
     figure = new_figure(0.9 + 0.55 * steps, 0.6 + 0.55 * dimensions)
-    grid = figure.subplots(dimensions, steps, squeeze=False)
-    for row, line in enumerate(grid):
-        for column, axes in enumerate(line):
-            show_picture(axes, pictures[row, column])
-            if row == 0:
-                axes.set_title(f"{float(made['offsets'][column]):+.2f}", fontsize=8)
-        line[0].set_ylabel(str(int(made["dimensions"][row])), rotation=0, ha="right", va="center", fontsize=8)
+    axes = figure.subplots()
+    titles = ["0" if n == steps // 2 else f"{float(o):+.2f}" for n, o in enumerate(made["offsets"])]
+    show_mosaic(axes, list(pictures), [str(int(d)) for d in made["dimensions"]], titles)
+    axes.set_ylabel("dimension of the capsule")
     name = subject.dataset.class_names[made["found"]]
-    figure.supylabel("dimension of the capsule", fontsize=9)
     figure.suptitle(f"{subject.name}: test image {made['index']}, capsule of class {name}", fontsize=10)
     files = save_figure(figure, out, "perturb")
     files.append(animate(made, out / "perturb.gif"))

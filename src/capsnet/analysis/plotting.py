@@ -60,6 +60,31 @@ def show_picture(axes: "Axes", picture: Any) -> None:
     axes.imshow(flat, cmap="gray_r", vmin=limits[0], vmax=limits[1], interpolation="nearest")
 
 
+def show_mosaic(
+    axes: "Axes", rows: Sequence[Sequence[Any]], labels: Sequence[str], titles: Sequence[str] = ()
+) -> None:
+    """Rows of pictures as one image, labelled at the left and at the top: hundreds of axes would take many seconds."""
+    import numpy as np
+
+    lines = []
+    for row in rows:
+        cells = []
+        for picture in row:
+            array = np.asarray(picture, dtype=np.float32)
+            # Colour keeps its channels; everything else is ink on white, stereo pairs side by side.
+            ink = 1 - np.concatenate(list(array), axis=1) if array.shape[0] != 3 else None
+            colour = array.transpose(1, 2, 0) if ink is None else np.repeat(ink[..., None], 3, axis=2)
+            framed = np.pad(np.clip(colour, 0, 1), ((1, 1), (1, 1), (0, 0)), constant_values=0.8)
+            cells.append(np.pad(framed, ((1, 1), (1, 1), (0, 0)), constant_values=1.0))
+        lines.append(np.concatenate(cells, axis=1))
+    height, width = cells[0].shape[:2]
+    axes.imshow(np.concatenate(lines, axis=0), interpolation="nearest")
+    axes.set_yticks([height * (n + 0.5) - 0.5 for n in range(len(rows))], labels)
+    axes.set_xticks([width * (n + 0.5) - 0.5 for n in range(len(titles))], titles)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.spines[:].set_visible(False)
+
+
 def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
     """Writes NAME.png and NAME.svg."""
     written = []

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capsnet.analysis.plotting import new_figure, save_figure, show_picture, write_csv
+from capsnet.analysis.plotting import new_figure, save_figure, show_mosaic, write_csv
 from capsnet.analysis.subject import Subject
 from capsnet.data.base import Batch
 
@@ -78,10 +78,8 @@ def match(found: Tensor, classes: Tensor) -> Tensor:
 def draw(rows: list[tuple[str, list[np.ndarray]]], out: Path) -> list[Path]:
     """A row each, pictures side by side."""
     columns = len(rows[0][1])
-    figure = new_figure(1.3 + 0.62 * columns, 0.15 + 0.66 * len(rows))
-    grid = figure.subplots(len(rows), columns, squeeze=False)
-    for line, (name, pictures) in zip(grid, rows, strict=True):
-        for axes, picture in zip(line, pictures, strict=True):
-            show_picture(axes, picture)
-        line[0].set_ylabel(name.replace("_", "\n", 1), rotation=0, ha="right", va="center", fontsize=8)
+    figure = new_figure(1.6 + 0.62 * columns, 0.15 + 0.66 * len(rows))
+    show_mosaic(
+        figure.subplots(), [pictures for _, pictures in rows], [name.replace("_", " ") for name, _ in rows]
+    )
     return save_figure(figure, out, "reconstruct")

@@ -110,7 +110,7 @@ def draw_examples(subject: Subject, images: Tensor, labels: Tensor, coupling: Te
         if n % columns == 0:
             heat.set_ylabel("class capsule", fontsize=8)
     assert shown is not None
-    figure.colorbar(shown, ax=grid.ravel().tolist(), shrink=0.5, label="coupling")
+    figure.colorbar(shown, ax=grid[1::2].ravel().tolist(), shrink=0.5, label="coupling")
     return figure
 
 

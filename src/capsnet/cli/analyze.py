@@ -108,6 +108,7 @@ def equivariance(
     out: Out,
     images: Images = None,
     linear_images: int = 2000,
+    record: Maybe[Path] = None,
     seed: Seed = 0,
     device: Device = "auto",
     threads: Threads = None,
@@ -118,12 +119,14 @@ def equivariance(
 
     Args:
         linear_images: Test images for the linear read-out, half to fit and half to measure.
+        record: Also keep the numbers as DIR/equivariance/MODEL.json, for `capsnet report`.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from capsnet.analysis.equivariance import describe, linear_read_out, shares_table
     from capsnet.analysis.equivariance_figures import draw_all
     from capsnet.analysis.plotting import write_csv
+    from capsnet.files import write_json
 
     subject = _open(weights, dataset, data_dir, device, threads)
     indices = subject.choose(images, seed)
@@ -141,6 +144,8 @@ def equivariance(
         for n, v in zip(names, entry["by_class_percent"], strict=True)
     ]
     write_csv(out / "equivariance.csv", rows)
+    if record:
+        write_json(record / "equivariance" / f"{subject.name}.json", result)
     result["files"] = [str(f) for f in draw_all(result, names, out)]
     _finish(result, subject, out, "equivariance", json)
 
