@@ -40,6 +40,19 @@ def test_the_paper_recipe_is_the_papers():
     assert (recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.decay) == (100, 16, 5e-4, 0.98)
 
 
+def test_every_system_has_its_own_papers_recipe():
+    assert get_recipe("paper", "mnist", "capsnet").batch_size == 128
+    assert get_recipe("paper", "smallnorb", "vb_capsnet").epochs == 350
+    ar_capsnet = get_recipe("paper", "mnist", "ar_capsnet")
+    assert (ar_capsnet.optimizer, ar_capsnet.batch_size, ar_capsnet.reconstruction_weight) == (
+        "rmsprop",
+        100,
+        0.3,
+    )
+    per_step = get_recipe("paper", "mnist", "capsnet").decay ** (2000 * 128 / 60000)
+    assert per_step == pytest.approx(0.96)
+
+
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(CapsNetError, match="did you mean 'paper'"):
         get_recipe("papr", "mnist", "efficient_capsnet")
