@@ -30,7 +30,7 @@ def evaluate(
         dataset: A data set's name; the one the weights were trained on when left out.
         patches: Crops of each image to average over, where the data set has crops (13 are Hinton's).
         pairs: Test pairs for each digit, on MultiMNIST (1000 are the paper's).
-        data_options: The data set's own, such as views=azimuth_familiar.
+        data_options: The data set's own, such as views=azimuth_familiar; those of training count too when no data set is named.
         device: auto, cpu, cuda or mps.
         threads: Of the CPU; all when left out.
         data_dir: Where data sets are looked for first.
@@ -49,7 +49,8 @@ def evaluate(
     name = dataset or model.card.provenance.get("dataset")
     if name is None:
         raise CapsNetError(f"The weights '{weights}' don't say what they were trained on; name a data set.")
-    options = parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
+    options = model.card.provenance.get("dataset_options", {}) if dataset is None else {}
+    options |= parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
     if patches < 1:
         raise CapsNetError(f"--patches is at least 1; got {patches}.")
     data = load_dataset(name, data_dir=data_dir, **options)

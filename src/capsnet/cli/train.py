@@ -35,6 +35,7 @@ def train(
     validation: Maybe[int] = None,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
+    image_size: Maybe[int] = None,
     model_options: Pairs = (),
     data_options: Pairs = (),
     init: Maybe[str] = None,
@@ -62,6 +63,7 @@ def train(
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
+        image_size: The side, in pixels, that your own pictures are brought to.
         model_options: The model's own, such as routing=dynamic iterations=3.
         data_options: The data set's own, such as views=azimuth.
         init: Weights to start from.
@@ -104,6 +106,8 @@ def train(
     if no_reconstruction:
         ours["decoder"] = False
     theirs = {**settings.dataset_options, **parse_pairs(data_options, "--data-options")}
+    if image_size is not None:
+        theirs["image_size"] = image_size
     settings = dataclasses.replace(settings, model_options=ours, dataset_options=theirs)
     folder = out or Path("runs") / "-".join(
         (Path(settings.dataset).stem, settings.model, settings.recipe.name, f"s{settings.seed}")

@@ -68,7 +68,7 @@ def _read(path: Path, name: str) -> Any:
     test_images=24_300,
     image_shape=(2, 48, 48),
     class_names=CLASS_NAMES,
-    licence="research use, no redistribution",
+    licence="research only",
     find=find,
     fetch=fetch,
 )

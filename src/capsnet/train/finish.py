@@ -24,6 +24,7 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
         preprocessing=dataset.preprocessing.to_dict(),
         provenance={
             "dataset": dataset.name,
+            "dataset_options": dict(config.dataset_options),
             "recipe": config.recipe.name,
             "seed": config.seed,
             "epochs": epochs,

@@ -33,7 +33,7 @@ def make(data_dir: Path | None = None, progress: Callable[[int, int], None] | No
     test_images=24_300,
     image_shape=(2, 48, 48),
     class_names=CLASS_NAMES,
-    licence="Apache-2.0 (generated)",
+    licence="Apache-2.0",
     find=find,
     make=make,
 )
