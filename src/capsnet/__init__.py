@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from capsnet import convert, data, functional, layers, models
     from capsnet.card import Card
     from capsnet.errors import CapsNetError
+    from capsnet.estimator import CapsNetClassifier
     from capsnet.registry import create_model, list_models
     from capsnet.saving import load, save
 
 _HOMES = {
+    "CapsNetClassifier": "capsnet.estimator",
     "CapsNetError": "capsnet.errors",
     "Card": "capsnet.card",
     "create_model": "capsnet.registry",
@@ -23,6 +25,7 @@ _HOMES = {
 _MODULES = ("convert", "data", "functional", "layers", "models")
 
 __all__ = [
+    "CapsNetClassifier",
     "CapsNetError",
     "Card",
     "convert",
