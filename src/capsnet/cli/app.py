@@ -12,6 +12,7 @@ from capsnet.cli import (
     export,
     models,
     predict,
+    report,
     serve,
     train,
     trials,
@@ -34,5 +35,6 @@ def build_app() -> SubcommandApp:
     app.command(
         analyze.build_app(), name="analyze", help="What networks cost and what their capsules encode."
     )
+    app.command(name="report")(report.report)
     app.command(name="export")(export.export)
     return app
