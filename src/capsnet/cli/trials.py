@@ -1,8 +1,7 @@
 """`capsnet trials`."""
 
 import dataclasses
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
 from capsnet.cli.train import settings_from_names
 from capsnet.errors import CapsNetError
 
@@ -35,6 +34,8 @@ def trials(
     validation: Maybe[int] = None,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
+    model_options: Pairs = (),
+    data_options: Pairs = (),
     device: str = "auto",
     threads: Maybe[int] = None,
     data_dir: Maybe[Path] = None,
@@ -60,6 +61,8 @@ def trials(
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
+        model_options: The model's own, such as routing=dynamic iterations=3.
+        data_options: The data set's own, such as views=azimuth.
         device: auto, cpu, cuda or mps.
         threads: Of each process; the cores divided by --jobs when left out.
         data_dir: Where data sets are looked for first.
@@ -80,6 +83,8 @@ def trials(
     changes: dict[str, Any] = {
         k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None
     }
+    if epochs is not None:
+        changes["least_steps"] = 0
     config = dataclasses.replace(
         config,
         recipe=dataclasses.replace(config.recipe, **changes),
@@ -87,10 +92,13 @@ def trials(
         validation=validation,
         device=device,
         threads=threads,
-        model_options={"decoder": False} if no_reconstruction else {},
+        model_options={
+            **parse_pairs(model_options, "--model-options"),
+            **({"decoder": False} if no_reconstruction else {}),
+        },
+        dataset_options=parse_pairs(data_options, "--data-options"),
     )
-    name = "-".join((Path(dataset).stem, config.model, config.recipe.name))
-    folder = out or Path("runs") / (f"{name}-no-reconstruction" if no_reconstruction else name)
+    folder = out or Path("runs") / f"{Path(dataset).stem}-{system_name(config.to_dict())}"
     view = LiveTable(console.errors) if console.errors.is_terminal else Lines(console.errors)
     with view:
         done = run_trials(
@@ -118,15 +126,21 @@ def trials(
 
 
 def keep_records(place: Path, trials: "Sequence[Trial]") -> None:
-    """A JSON file a finished run, named so that no two systems share one."""
+    """A JSON file a finished run."""
     from capsnet.files import write_json
 
     for trial in trials:
         if trial.result is not None:
-            config = trial.result["config"]
-            plain = "-no-reconstruction" if config["model_options"].get("decoder") is False else ""
-            name = f"{config['model']}{plain}-{config['recipe']['name']}-s{trial.seed}.json"
+            name = f"{system_name(trial.result['config'])}-s{trial.seed}.json"
             write_json(place / trial.result["dataset"] / name, trial.result)
+
+
+def system_name(config: dict[str, Any]) -> str:
+    """Model, what is not as usual in it, and recipe: the name of a folder of trials and of their records."""
+    options = {**config["model_options"], **config["dataset_options"]}
+    plain = ["no-reconstruction"] if options.pop("decoder", True) is False else []
+    unusual = [*plain, *(f"{key}={value}" for key, value in sorted(options.items()))]
+    return "-".join((config["model"], *unusual, config["recipe"]["name"])).replace("/", "_")
 
 
 def percent(value: Any) -> str:
@@ -191,8 +205,8 @@ class LiveTable:
 class Lines:
     """A line when a seed's state or epoch changes, for logs."""
 
-    def __init__(self, screen: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self.screen, self.clock = screen, clock
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
         self.seen: dict[int, tuple[str, str]] = {}
 
     def __enter__(self) -> "Lines":
