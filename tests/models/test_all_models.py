@@ -25,6 +25,8 @@ COUNTS = {
     "efficient_capsnet": (161_824, 1_411_344),
     "efficient_capsnet_multimnist": (154_656, 1_936_144),
     "efficient_capsnet_smallnorb": (151_664, 229_570),
+    "matrix_capsnet": (316_650, 0),
+    "vb_capsnet": (316_810, 0),
     "hfc": (1_514_187, 0),
 }
 

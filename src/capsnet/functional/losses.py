@@ -2,7 +2,7 @@
 
 Efficient-CapsNet eq. 7 (= Sabour et al. 2017 eq. 4). The margin loss is summed over classes and averaged over the
 batch, so that an image may hold several classes. The reconstruction loss is the mean of the squares where Sabour et
-al. sum them: a weight of 0.392 here is their 0.0005 x 784.
+al. sum them: a weight of 0.392 here is their 0.0005 x 784. The spread loss is Hinton et al. 2018's for EM routing (eq. 3).
 
 `cross_entropy` is what the networks without capsules are trained with.
 
@@ -36,3 +36,12 @@ def cross_entropy(logits: Float[Tensor, "b j"], targets: Float[Tensor, "b j"]) -
     """Of the softmax, mean over the batch; several classes in one image share its probability evenly."""
     shares = targets / targets.sum(dim=1, keepdim=True)
     return -(shares * logits.log_softmax(dim=1)).sum(dim=1).mean()
+
+
+def spread_loss(
+    activations: Float[Tensor, "b j"], targets: Float[Tensor, "b j"], *, margin: float = 0.9
+) -> Float[Tensor, ""]:
+    """Pulls each present class above each absent one by `margin`: the mean over such pairs of the squared shortfall."""
+    pairs = targets.unsqueeze(2) * (1 - targets).unsqueeze(1)
+    shortfall = (margin - (activations.unsqueeze(2) - activations.unsqueeze(1))).relu()
+    return (pairs * shortfall.square()).sum() / pairs.sum()

@@ -1,15 +1,19 @@
 """Building blocks, one idea a file; each works inside anyone's own nn.Module."""
 
+from capsnet.layers.conv_capsules import ClassCapsules, ConvCapsules, MatrixPrimaryCapsules
 from capsnet.layers.conv_primary import ConvPrimaryCapsules
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.layers.dense import DenseCapsules
 from capsnet.layers.primary import PrimaryCapsules
 
 __all__ = [
+    "ClassCapsules",
+    "ConvCapsules",
     "ConvDecoder",
     "ConvPrimaryCapsules",
     "DenseCapsules",
     "DenseDecoder",
+    "MatrixPrimaryCapsules",
     "PrimaryCapsules",
     "mask_poses",
 ]
