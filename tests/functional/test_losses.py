@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from capsnet.functional.losses import margin_loss, reconstruction_loss
+from capsnet.functional.losses import margin_loss, reconstruction_loss, spread_loss
 
 
 def test_margin_loss_equals_the_sum_written_out():
@@ -49,3 +49,24 @@ def test_reconstruction_loss_gradients():
     images = torch.rand(2, 1, 3, 3, dtype=torch.float64, requires_grad=True)
     targets = torch.rand(2, 1, 3, 3, dtype=torch.float64)
     assert gradcheck(lambda x: reconstruction_loss(x, targets), images)
+
+
+def test_spread_loss_equals_the_mean_over_images_and_wrong_classes():
+    activations, classes = torch.rand(4, 5, dtype=torch.float64), [0, 3, 1, 1]
+    total = 0.0
+    for b, right in enumerate(classes):
+        for wrong in range(5):
+            if wrong != right:
+                total += max(0, 0.4 - (activations[b, right] - activations[b, wrong]).item()) ** 2
+    targets = torch.eye(5, dtype=torch.float64)[classes]
+    assert spread_loss(activations, targets, margin=0.4).item() == pytest.approx(total / 16, abs=1e-14)
+
+
+def test_spread_loss_is_zero_once_the_margin_is_met():
+    assert spread_loss(torch.tensor([[0.95, 0.0, 0.04]]), torch.tensor([[1.0, 0.0, 0.0]]), margin=0.9) == 0
+
+
+def test_spread_loss_gradients():
+    activations = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    targets = torch.eye(4, dtype=torch.float64)[[0, 3, 1]]
+    assert gradcheck(lambda x: spread_loss(x, targets, margin=0.9), activations)

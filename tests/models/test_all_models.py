@@ -25,9 +25,9 @@ COUNTS = {
     "efficient_capsnet": (161_824, 1_411_344),
     "efficient_capsnet_multimnist": (154_656, 1_936_144),
     "efficient_capsnet_smallnorb": (151_664, 229_570),
+    "hfc": (1_514_187, 0),
     "matrix_capsnet": (316_650, 0),
     "vb_capsnet": (316_810, 0),
-    "hfc": (1_514_187, 0),
 }
 
 # Large networks are tested through these smaller ones; the whole ones only where the test says so.
@@ -36,6 +36,8 @@ SMALL: dict[str, dict] = {
     "capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
     "da_capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
     "cnn_sabour": {"channels": (8, 8, 4), "image_shape": (1, 12, 12)},
+    "matrix_capsnet": {"types": (8, 4, 4, 4)},
+    "vb_capsnet": {"types": (8, 4, 4, 4)},
 }
 
 MODELS = list_models()

@@ -45,10 +45,10 @@ class _MatrixVotes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, poses: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(poses, weight)
-        left, right = poses.unsqueeze(2), weight.unsqueeze(1)
-        votes = left[..., 0, :].unsqueeze(-2) * right[:, :, 0].unsqueeze(1)
+        left, right = poses.unsqueeze(2).unsqueeze(-2), weight.unsqueeze(1)
+        votes = left[..., 0, :, :] * right[:, :, 0]
         for t in range(1, weight.shape[1]):
-            votes.addcmul_(left[..., t, :].unsqueeze(-2), right[:, :, t].unsqueeze(1))
+            votes.addcmul_(left[..., t, :, :], right[:, :, t])
         return votes
 
     @staticmethod

@@ -12,6 +12,8 @@ Letters: B batch, C child types, J parent types, H x W children's map, P positio
 children that a position sees, D = 16 pose elements.
 """
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -150,7 +152,7 @@ class ConvCapsules(nn.Module):
         super().__init__()
         self.kernel, self.stride = kernel, stride
         self.weight = nn.Parameter(torch.empty(out_types, SIDE, SIDE, in_types * kernel * kernel))
-        nn.init.normal_(self.weight, std=SIDE**-0.5)  # a vote is as large as the pose it comes from
+        _initialise(self.weight, in_types, out_types, kernel, routing)
         self.routing = MatrixRouting(out_types, routing=routing, iterations=iterations)
 
     def forward(
@@ -181,7 +183,7 @@ class ClassCapsules(nn.Module):
     def __init__(self, in_types: int, classes: int, *, routing: str = "em", iterations: int = 3) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(classes, SIDE, SIDE, in_types))
-        nn.init.normal_(self.weight, std=SIDE**-0.5)
+        _initialise(self.weight, in_types, classes, 1, routing)
         self.routing = MatrixRouting(classes, routing=routing, iterations=iterations)
 
     def forward(
@@ -195,6 +197,16 @@ class ClassCapsules(nn.Module):
             matrices, activations.flatten(1).unsqueeze(1), weight, over_parents, offset
         )
         return RoutingResult(routed.squeeze(1), active.squeeze(1), coupling)
+
+
+def _initialise(weight: nn.Parameter, in_types: int, out_types: int, kernel: int, routing: str) -> None:
+    """Variational: Glorot-uniform with all types, window places and pose elements in the fans, as the authors. EM, whose paper
+    says nothing: normal, large enough for the votes to spread beyond the floor under their variance, or nothing is learned."""
+    if routing == "em":
+        nn.init.normal_(weight, std=1 / SIDE)
+    else:
+        bound = math.sqrt(6 / ((in_types + out_types) * kernel**2 * SIZE))
+        nn.init.uniform_(weight, -bound, bound)
 
 
 def _coordinates(height: int, width: int, like: Tensor) -> Float[Tensor, "d hw"]:

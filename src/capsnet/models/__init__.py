@@ -10,6 +10,8 @@ from capsnet.models import (
     da_capsnet,
     efficient_capsnet,
     hfc,
+    matrix_capsnet,
+    vb_capsnet,
 )
 from capsnet.models.base import CapsuleModel, Output, SoftmaxModel
 
@@ -26,4 +28,6 @@ __all__ = [
     "da_capsnet",
     "efficient_capsnet",
     "hfc",
+    "matrix_capsnet",
+    "vb_capsnet",
 ]

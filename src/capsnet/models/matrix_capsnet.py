@@ -1,4 +1,4 @@
-"""Matrix-CapsNet with EM routing (Hinton, Sabour, Frosst 2018): a convolution, then capsules with 4x4 pose matrices all the way.
+"""Matrix-CapsNet with EM routing (Hinton, Sabour, Frosst 2018): a convolution, then capsules with 4x4 poses all the way.
 
     2x32x32 -> conv 5x5/2, A -> 14x14 -> 1x1 primary capsules, B types -> capsules 3x3/2, C types -> 6x6
             -> capsules 3x3/1, D types -> 4x4 -> a capsule for each class, matrices shared over positions

@@ -9,8 +9,8 @@ Letters: B batch, J classes.
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
+from capsnet.functional.losses import cross_entropy
 from capsnet.layers.conv_capsules import SIZE
 from capsnet.models.base import CapsuleModel, Output, build_decoder
 from capsnet.models.matrix_capsnet import TYPES, MatrixEncoder
@@ -23,9 +23,9 @@ class VBCapsNet(CapsuleModel):
     def classification_loss(
         self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
     ) -> Float[Tensor, ""]:
-        """Softmax cross-entropy; an image of several classes should give each its share."""
+        """Cross-entropy of the activation logits' softmax."""
         assert output.logits is not None
-        return F.cross_entropy(output.logits, targets / targets.sum(dim=1, keepdim=True))
+        return cross_entropy(output.logits, targets)
 
 
 @register_model(image_shape=(2, 32, 32), num_classes=5)

@@ -22,8 +22,6 @@ from capsnet.functional.routing.mixture import Component, Moments, Normalise, fi
 from capsnet.functional.routing.products import Votes, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 
-_MASS = 1e-7
-
 
 def _identity(tensor: Tensor) -> Tensor:
     return tensor
@@ -81,10 +79,11 @@ def _posterior(moments: Moments, beta_a: Tensor, beta_u: Tensor, siblings: int) 
     d = moments.first.shape[-1]
     mass, mass_d = moments.mass, moments.mass.unsqueeze(-1)
     alpha, kappa, nu = 1 + mass, 1 + mass_d, d + 1 + mass
-    mean = moments.first / mass_d.clamp(min=_MASS)  # less the centre
+    # Less the centre. An empty parent has no mean; the floor's square, which the gradient divides by, must not underflow.
+    mean = moments.first / mass_d.clamp(min=torch.finfo(mass.dtype).tiny ** 0.25)
     scatter = (moments.second - mass_d * mean.square()).clamp(min=0)
     inverse_psi = 1 + scatter + mass_d / kappa * (mean + moments.centre).square()
-    pose = mass_d * (mean + moments.centre) / kappa
+    pose = (moments.first + mass_d * moments.centre) / kappa
     offset = pose - moments.centre
 
     total = alpha.unflatten(1, (-1, siblings)).sum(dim=2, keepdim=True).expand(-1, -1, siblings).flatten(1)
