@@ -159,7 +159,8 @@ class ConvCapsules(nn.Module):
         self, poses: Float[Tensor, "b c d h w"], activations: Float[Tensor, "b c h w"]
     ) -> tuple[Float[Tensor, "b j d h2 w2"], Float[Tensor, "b j h2 w2"]]:
         height, width = ((n - self.kernel) // self.stride + 1 for n in poses.shape[3:])
-        seen = seen_children(tuple(activations.shape[1:]), self.kernel, self.stride, poses.device)
+        types, rows, columns = activations.shape[1:]
+        seen = seen_children((types, rows, columns), self.kernel, self.stride, poses.device)
         children = activations[0].numel()
         matrices = poses.transpose(1, 2).flatten(2)[:, :, seen]  # b d p i
         windows = matrices.transpose(1, 2).unflatten(2, (SIDE, SIDE))
