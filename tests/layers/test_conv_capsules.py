@@ -140,7 +140,7 @@ def test_variational_equals_a_brute_force_over_all_parents_at_all_positions(stri
 
 def test_variational_poses_and_activations_are_normalised_for_each_type():
     layer = ConvCapsules(TYPES, PARENTS, routing="variational")
-    routed, active = layer(torch.randn(4, TYPES, 16, SIDE, SIDE), torch.rand(4, TYPES, SIDE, SIDE))
+    routed, active = layer(100 * torch.randn(4, TYPES, 16, SIDE, SIDE), torch.rand(4, TYPES, SIDE, SIDE))
     for values in (routed.transpose(0, 1).flatten(1), active.logit().transpose(0, 1).flatten(1)):
         assert torch.allclose(values.mean(dim=1), torch.zeros(PARENTS), atol=1e-4)
         assert torch.allclose(values.var(dim=1, unbiased=False), torch.ones(PARENTS), atol=1e-2)
@@ -199,18 +199,20 @@ def test_layers_have_right_gradients(routing):
 
 
 @pytest.mark.parametrize("routing", ["em", "variational"])
-def test_images_routed_one_at_a_time_give_the_same(routing, monkeypatch):
+def test_images_routed_one_at_a_time_or_twice_give_the_same(routing, monkeypatch):
     layer = ConvCapsules(TYPES, PARENTS, routing=routing)
     inputs = torch.randn(3, TYPES, 16, SIDE, SIDE), torch.rand(3, TYPES, SIDE, SIDE)
     results = []
-    for at_once in (2**30, 1):
+    for at_once, kept in ((2**30, 2**30), (1, 2**30), (1, 0)):
         monkeypatch.setattr(module, "_VOTES_AT_ONCE", at_once)
+        monkeypatch.setattr(module, "_VOTES_KEPT", kept)
         layer.zero_grad()
         routed, active = layer(*inputs)
         (routed.square().sum() + active.sum()).backward()
         results.append((routed, active, layer.weight.grad.clone()))
-    for together, alone in zip(*results, strict=True):
+    for together, alone, twice in zip(*results, strict=True):
         assert torch.allclose(together, alone, atol=1e-3, rtol=1e-3)
+        assert torch.allclose(twice, alone, atol=1e-6)
 
 
 def test_class_capsules_share_their_matrices_and_add_the_position_to_two_elements():

@@ -6,18 +6,21 @@ sums to one over all parents at all positions that see it. The class capsules se
 so a vote there also gets the position added to its first two elements.
 
 The votes are by far the largest tensor (21 MB an image in the paper's first layer), so images are routed a few at a time:
-the votes' gradient exists for those few only, and the caches are used well.
+the votes' gradient exists for those few only, and the caches are used well. In large batches the votes are not kept for the
+backward pass either but computed again, a few images at a time.
 
 Letters: B batch, C child types, J parent types, H x W children's map, P positions of the parents, I = C x kernel x kernel
 children that a position sees, D = 16 pose elements.
 """
 
 import math
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingResult
@@ -29,7 +32,8 @@ from capsnet.functional.votes import compute_matrix_votes
 
 SIDE = 4
 SIZE = SIDE * SIDE
-_VOTES_AT_ONCE = 2**23  # elements: the images routed together
+_VOTES_AT_ONCE = 2**23  # elements of the images routed together
+_VOTES_KEPT = 2**26  # elements of a batch above which they are computed again for the backward pass
 
 
 class MatrixPrimaryCapsules(nn.Module):
@@ -93,11 +97,14 @@ class MatrixRouting(nn.Module):
     ) -> tuple[Float[Tensor, "b p j d"], Float[Tensor, "b p j"], Float[Tensor, "b pj i"]]:
         """Poses, activations and coupling of the parents; `offset` is added to the votes."""
         b, p, i = activations.shape
-        together = max(1, _VOTES_AT_ONCE // (p * self.types * i * SIZE))
+        votes_of_one = p * self.types * i * SIZE
+        together, route = max(1, _VOTES_AT_ONCE // votes_of_one), self._route
         if torch.compiler.is_compiling():
             together = b
+        elif b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
+            route = partial(checkpoint, self._route, use_reentrant=False, preserve_rng_state=False)
         parts = [
-            self._route(some_poses, some_activations, weight, normalise, offset)
+            route(some_poses, some_activations, weight, normalise, offset)
             for some_poses, some_activations in zip(
                 poses.split(together), activations.split(together), strict=True
             )
