@@ -46,7 +46,29 @@ def mnist_table() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, tuple[str, Callable[[], str]]] = {"mnist": ("README.md", mnist_table)}
+def times_table() -> str:
+    """What each whole run took."""
+    lines = [
+        "| data | model | recipe | seed | epochs | images a second | minutes | threads |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
+    ]
+    runs = [
+        r
+        for folder in ("mnist", "multimnist", "smallnorb", "toyviews", "affnist")
+        for r in read_results(folder)
+    ]
+    for r in runs:
+        lines.append(
+            f"| {r['dataset']} | `{r['model']}` | {r['recipe']} | {r['seed']} | {r['epochs']} | "
+            f"{r['images_per_second']:.0f} | {r['seconds'] / 60:.1f} | {r['threads']} |"
+        )
+    return "\n".join(lines)
+
+
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "mnist": ("README.md", mnist_table),
+    "times": ("docs/reproducing.md", times_table),
+}
 
 
 def filled(text: str, name: str, table: str) -> str:

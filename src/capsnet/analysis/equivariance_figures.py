@@ -21,7 +21,7 @@ def draw_cumulative(result: dict[str, Any]) -> "Figure":
     panels = figure.subplots(2, 2, sharex=True, sharey=True).flat
     components = list(range(1, len(result["table"]["x"]["cumulative_percent"]) + 1))
     for axes, (name, entry) in zip(panels, result["table"].items(), strict=False):
-        axes.bar(components, entry["cumulative_percent"], color=BLUE, label=result["model"])
+        axes.plot(components, entry["cumulative_percent"], "o-", color=BLUE, ms=3, label=result["model"])
         axes.plot(
             components, entry["random_cumulative_percent"], "o--", color=ORANGE, ms=3, label="random vectors"
         )
@@ -29,9 +29,8 @@ def draw_cumulative(result: dict[str, Any]) -> "Figure":
         axes.annotate(
             f"{entry['cumulative_percent'][0]:.1f} %",
             (1, entry["cumulative_percent"][0]),
-            xytext=(0, 2),
+            xytext=(6, -4),
             textcoords="offset points",
-            ha="center",
             fontsize=8,
         )
     last = list(figure.axes)[3]
@@ -86,7 +85,7 @@ def draw_linear(result: dict[str, Any]) -> "Figure":
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.axvline(1, color=GREY, lw=0.8)
-    axes.set_xlabel("R squared on images not fitted to (dots: classes)")
+    axes.set_xlabel("R squared on images not fitted to (dots: classes; below 0 drawn at 0)")
     return figure
 
 
