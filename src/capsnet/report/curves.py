@@ -27,7 +27,7 @@ def draw_curves(records: list[Record]) -> "Figure":
                 axes.plot(epochs, values, "o-", ms=3, lw=1.2, color=colour, alpha=0.8, label=label)
     for axes, title in zip(panels, ("training loss", "validation error, %"), strict=True):
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("epoch")
