@@ -24,14 +24,11 @@ class MovingAverage(Generic[Model]):
     def update(self, model: Model, step: int) -> None:
         """Moves the average towards the model after step number `step`, from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        floats = [
-            (mine, theirs)
-            for mine, theirs in zip(
-                self.model.state_dict().values(), model.state_dict().values(), strict=True
-            )
-            if mine.is_floating_point()
-        ]
-        torch._foreach_lerp_([mine for mine, _ in floats], [theirs for _, theirs in floats], 1 - decay)
+        torch._foreach_lerp_(_floats(self.model), _floats(model), 1 - decay)
+
+
+def _floats(model: nn.Module) -> list[torch.Tensor]:
+    return [*model.parameters(), *(b for b in model.buffers() if b.is_floating_point())]
 
 
 class RunningStatistics:

@@ -35,7 +35,7 @@ from capsnet.train.prepare import (
     set_threads,
 )
 from capsnet.train.progress import Reporter, Silent
-from capsnet.train.randomness import derive_seed, generator
+from capsnet.train.randomness import derive_seed, generator, seed_dropout
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.schedule import learning_rate
 from capsnet.train.state import Progress, diverged, load_state, save_state
@@ -118,7 +118,7 @@ def train(
             rows = order[index * recipe.batch_size : (index + 1) * recipe.batch_size]
             noise = generator(config.seed, "augment", now.step, device=device)
             batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
-            torch.manual_seed(derive_seed(config.seed, "dropout", now.step))
+            seed_dropout(device, derive_seed(config.seed, "dropout", now.step))
             if not config.compile:  # each new momentum would be compiled anew
                 norms.follow(now.step)
             for group in optimizer.param_groups:

@@ -17,3 +17,10 @@ def derive_seed(seed: int, *place: str | int) -> int:
 def generator(seed: int, *place: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator for one place of a run."""
     return torch.Generator(device).manual_seed(derive_seed(seed, *place))
+
+
+def seed_dropout(device: torch.device, seed: int) -> None:
+    """Seeds the generator that modules draw from on this device, and no other: torch.manual_seed goes through them all."""
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        getattr(torch, device.type).manual_seed(seed)
