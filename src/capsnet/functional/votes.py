@@ -56,8 +56,11 @@ class _MatrixVotes(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         poses, weight = ctx.saved_tensors
         b, p, j, n, _, i = gradient.shape
-        # A matrix for each input, rows (b, p, r), columns (j, s).
-        votes = gradient.permute(5, 0, 1, 3, 2, 4).reshape(i, b * p * n, j * n)
+        # A matrix for each input, rows (b, p, r), columns (j, s); position by position, so that caches hold what is reordered.
+        votes = gradient.new_empty(i, b * p, n, j, n)
+        for position, block in enumerate(gradient.flatten(0, 1)):
+            votes[:, position].copy_(block.permute(3, 1, 0, 2))
+        votes = votes.view(i, b * p * n, j * n)
         of_poses = torch.bmm(votes, weight.permute(3, 0, 2, 1).reshape(i, j * n, n))
         of_weight = torch.bmm(poses.permute(4, 3, 0, 1, 2).reshape(i, n, b * p * n), votes)
         return of_poses.view(i, b, p, n, n).permute(1, 2, 3, 4, 0), of_weight.view(i, n, j, n).permute(

@@ -100,7 +100,8 @@ class _RecordingVotes(Votes):
     def gradient(self) -> Float[Tensor, "b j i d"]:
         total = None
         if self.factors["squares"]:
-            total = self._outer("squares").mul_(self.values).mul_(2)
+            self.factors["squares"] = [(2 * inputs, elements) for inputs, elements in self.factors["squares"]]
+            total = self._outer("squares").mul_(self.values)
         if self.factors["values"]:
             total = self._outer("values", total)
         return torch.zeros_like(self.values) if total is None else total
