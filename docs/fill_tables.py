@@ -65,9 +65,42 @@ def times_table() -> str:
     return "\n".join(lines)
 
 
+def export_table() -> str:
+    """A row for torch and each format, for each record of benchmarks/onnx_speed.py; speeds on one thread, batch 1."""
+    lines = [
+        "| weights | in | encoder | whole model | largest difference from torch | test error | ms an image | times torch |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    taken = []
+    for record in read_results("export"):
+        score, speed = record["score"], record["speed"]["threads 1, batch 1"]
+        rows: dict[str, tuple[str, str, str, float]] = {
+            "torch": ("-", f"{record['torch_bytes'] / 1e6:.2f} MB", "-", score["test_error_percent"])
+        }
+        for name, error in (("onnx", "float32_test_error_percent"), ("int8", "int8_test_error_percent")):
+            export = record["exports"][name]
+            sizes = [export["files"][f"{part}.onnx"]["bytes"] / 1e6 for part in ("encoder", "model")]
+            parity = export["parity"]["largest_relative_difference"]["float32" if name == "onnx" else "int8"]
+            worst = max(value for part in parity.values() for value in part.values())
+            rows[name] = (f"{sizes[0]:.2f} MB", f"{sizes[1]:.2f} MB", f"{worst:.0e}", score[error])
+        for name, (encoder, whole, worst, error_percent) in rows.items():
+            title = {"torch": "torch, eager", "onnx": "ONNX float32", "int8": "ONNX int8"}[name]
+            lines.append(
+                f"| `{record['weights']}` | {title} | {encoder} | {whole} | {worst} | {error_percent:.2f} % | "
+                f"{speed[name]['ms_per_image']:.2f} | {speed[name]['times_torch']:.1f} |"
+            )
+        taken.append(f"{record['machine']}, 1 thread, load {record['load_before'][0]}, {record['date'][:10]}")
+    lines += [
+        "",
+        f"One image at a time through the encoder; all in one run on {'; '.join(sorted(set(taken)))}.",
+    ]
+    return "\n".join(lines)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "mnist": ("README.md", mnist_table),
     "times": ("docs/reproducing.md", times_table),
+    "export": ("README.md", export_table),
 }
 
 

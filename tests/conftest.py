@@ -1,5 +1,10 @@
 """What every test runs under: shapes checked against their annotations, one thread, a fixed seed."""
 
+import fcntl
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import hypothesis
@@ -32,3 +37,49 @@ hypothesis.settings.load_profile("capsnet")
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+EXPORT = """
+import sys
+import torch
+from functools import cache
+from capsnet import saving
+from capsnet.cli import main
+from capsnet.export import write
+torch.set_num_threads(1)
+# Tracing is most of the time, and is the same for both.
+saving.load, write.build_graph = cache(saving.load), cache(write.build_graph)
+for format in ("onnx", "int8"):
+    main(["export", "efficient_capsnet.mnist", "--format", format, "--out", f"{sys.argv[1]}/{format}"])
+"""
+
+
+def _run(program, *arguments):
+    """In a process of its own, without the shape checks, which would turn a traced batch size into a constant."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def run_without_shape_checks():
+    """Runs a program in a process of its own."""
+    return _run
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """A folder with onnx/ and int8/, by `capsnet export`; processes that test side by side share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "int8").exists():
+            _run(EXPORT, folder)
+    return folder

@@ -20,7 +20,7 @@ from capsnet.train.arrays import train_on_arrays
 # check -> reason. None is expected: a failure is a fault.
 EXPECTED_FAILURES: dict[str, str] = {}
 
-QUICK = {"epochs": 2, "reconstruction": False, "random_state": 0, "device": "cpu"}
+QUICK = {"epochs": 1, "reconstruction": False, "random_state": 0, "device": "cpu"}
 
 
 @parametrize_with_checks(
@@ -57,7 +57,7 @@ def test_all_layouts_of_the_same_images_give_the_same_network(digits):
         "(n, C, H, W)": (images[:, None], None),
     }
     lengths = [
-        CapsNetClassifier(image_shape=shape, **QUICK | {"epochs": 1}).fit(X, labels).capsule_lengths(X)
+        CapsNetClassifier(image_shape=shape, **QUICK).fit(X, labels).capsule_lengths(X)
         for X, shape in layouts.values()
     ]
     for other in lengths[1:]:
@@ -81,7 +81,7 @@ def test_probabilities_sum_to_one_and_poses_are_as_long_as_the_lengths(digits):
 
 def test_works_in_a_pipeline_cross_validation_and_a_grid_search(digits):
     images, labels = digits[0][:60].reshape(60, -1), digits[1][:60]
-    pipeline = make_pipeline(StandardScaler(), CapsNetClassifier(image_shape=(8, 8), **QUICK | {"epochs": 1}))
+    pipeline = make_pipeline(StandardScaler(), CapsNetClassifier(image_shape=(8, 8), **QUICK))
     assert cross_val_score(pipeline, images, labels, cv=2).shape == (2,)
     search = GridSearchCV(pipeline, {"capsnetclassifier__learning_rate": [1e-3, 3e-3]}, cv=2)
     search.fit(images, labels)
@@ -94,17 +94,17 @@ def test_the_same_random_state_gives_the_same_network_and_leaves_torch_s_numbers
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    first, second = (CapsNetClassifier(**QUICK | {"epochs": 1}).fit(images, labels) for _ in range(2))
+    first, second = (CapsNetClassifier(**QUICK).fit(images, labels) for _ in range(2))
     assert torch.equal(torch.rand(4), expected)
     assert np.array_equal(first.capsule_lengths(images), second.capsule_lengths(images))
-    third = CapsNetClassifier(**QUICK | {"epochs": 1, "random_state": 1}).fit(images, labels)
+    third = CapsNetClassifier(**QUICK | {"random_state": 1}).fit(images, labels)
     assert not np.array_equal(first.capsule_lengths(images), third.capsule_lengths(images))
 
 
 @pytest.mark.parametrize("model", ["base_capsnet", "cnn_small"])
 def test_other_models_fit_too_with_reconstruction_and_the_result_can_be_saved(model, digits, tmp_path):
     images, labels = digits[0][:40], digits[1][:40]
-    settings = QUICK | {"epochs": 1, "reconstruction": True}
+    settings = QUICK | {"reconstruction": True}
     classifier = CapsNetClassifier(model, **settings).fit(images, labels)
     capsnet.save(classifier.model_, tmp_path / "weights")
     loaded = capsnet.load(tmp_path / "weights")
@@ -133,7 +133,7 @@ def test_one_class_and_other_images_than_fitted_are_refused(digits):
     images, labels = digits[0][:20], digits[1][:20]
     with pytest.raises(CapsNetError, match="at least 2 classes; got 1 class"):
         CapsNetClassifier(**QUICK).fit(images, labels * 0)
-    classifier = CapsNetClassifier(**QUICK | {"epochs": 1}).fit(images, labels)
+    classifier = CapsNetClassifier(**QUICK).fit(images, labels)
     with pytest.raises(CapsNetError, match=r"rows of shape .8, 9., but was fitted on .8, 8."):
         classifier.predict(np.zeros((2, 8, 9)))
 

@@ -42,7 +42,7 @@ SMALLEST_SIDE = 20
 LARGEST_FACTOR = 20
 # Always whole batches of this size: a product of another size may be summed in another order, and then an image's scores
 # would depend, in the last digit, on the images beside it.
-BATCH = 64
+BATCH = 32
 
 
 class CapsNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
