@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from capsnet.export.einsum import einsums_to_products
 from capsnet.export.fold import fold_batch_norms
+from capsnet.export.graph import drop_unused_constants, fold_constant_reshapes
 
 RANDOM = np.random.default_rng(0)
 
@@ -128,3 +129,19 @@ def test_einsums_with_a_constant_become_matrix_products_of_the_same_value(equati
 )
 def test_other_einsums_are_left_alone(equation, shapes):
     assert einsums_to_products(einsum_model(equation, shapes, 1)) == 0
+
+
+def test_a_reshaped_constant_is_stored_in_its_final_shape():
+    nodes = [
+        helper.make_node("Reshape", ["w", "shape"], ["r"]),
+        helper.make_node("MatMul", ["x", "r"], ["y"]),
+    ]
+    constants = {"w": numbers(2, 3, 4), "shape": np.array([6, -1], dtype=np.int64)}
+    model = make_model(nodes, constants, {"x": ["batch", 6]}, ("y", 2))
+    x = numbers(5, 6)
+    before = run(model, x=x)
+    fold_constant_reshapes(model)
+    drop_unused_constants(model)
+    assert operations(model) == ["MatMul"]
+    assert [list(tensor.dims) for tensor in model.graph.initializer] == [[6, 4]]
+    assert np.array_equal(run(model, x=x), before)

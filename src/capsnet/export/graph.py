@@ -58,6 +58,22 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return default
 
 
+def fold_constant_reshapes(model: onnx.ModelProto) -> None:
+    """Constants in their final shape: the exporter leaves a reshape where it has repeated one."""
+    for name in [node.output[0] for node in model.graph.node if node.op_type == "Reshape"]:
+        graph = Graph(model)
+        node = graph.makers[name]
+        if name in graph.outputs or any(source not in graph.constants for source in node.input):
+            continue
+        values, shape = (graph.array(source) for source in node.input)
+        # A zero would mean "as before", which a constant's final shape never needs.
+        if 0 not in shape:
+            made = graph.add_constant(f"{name}_constant", values.reshape(shape))
+            for user in graph.users[name]:
+                user.input[:] = [made if source == name else source for source in user.input]
+            graph.replace_nodes(node, [])
+
+
 def drop_unused_constants(model: onnx.ModelProto) -> None:
     """Constants that no node reads any more."""
     used = {name for node in model.graph.node for name in node.input} | {o.name for o in model.graph.output}

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
+from capsnet.export.digamma import translations
 from capsnet.export.parts import CLASSES, IMAGES, POSES, RECONSTRUCTION, SCORES
 from capsnet.models.base import CapsuleModel
 
@@ -56,6 +57,7 @@ def trace(model: CapsuleModel) -> onnx.ModelProto:
                 output_names=names,
                 dynamic_shapes=({0: torch.export.Dim("batch")},),
                 external_data=False,
+                custom_translation_table=translations(),
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:

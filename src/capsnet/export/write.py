@@ -21,7 +21,7 @@ from capsnet.export import parity
 from capsnet.export.accuracy import evaluate_file
 from capsnet.export.einsum import einsums_to_products
 from capsnet.export.fold import fold_batch_norms
-from capsnet.export.graph import drop_unused_constants, strip
+from capsnet.export.graph import drop_unused_constants, fold_constant_reshapes, strip
 from capsnet.export.images import calibration_images, parity_images
 from capsnet.export.metadata import FileCard, write_metadata
 from capsnet.export.parts import cut
@@ -38,6 +38,7 @@ def build_graph(model: CapsuleModel) -> onnx.ModelProto:
     """The whole model's float32 graph, without what the exporter notes about itself."""
     graph = trace(model)
     fold_batch_norms(graph)
+    fold_constant_reshapes(graph)
     einsums_to_products(graph)
     strip(graph)
     drop_unused_constants(graph)

@@ -100,15 +100,13 @@ class MatrixRouting(nn.Module):
         votes_of_one = p * self.types * i * SIZE
         together, route = max(1, _VOTES_AT_ONCE // votes_of_one), self._route
         if torch.compiler.is_compiling():
-            together = b
-        elif b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
-            route = partial(checkpoint, self._route, use_reentrant=False, preserve_rng_state=False)
-        parts = [
-            route(some_poses, some_activations, weight, normalise, offset)
-            for some_poses, some_activations in zip(
-                poses.split(together), activations.split(together), strict=True
-            )
-        ]
+            # Not split at all: into how many parts would depend on the batch, and make its size a constant.
+            groups = [(poses, activations)]
+        else:
+            groups = list(zip(poses.split(together), activations.split(together), strict=True))
+            if b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
+                route = partial(checkpoint, self._route, use_reentrant=False, preserve_rng_state=False)
+        parts = [route(*some, weight, normalise, offset) for some in groups]
         routed, numbers, coupling = (torch.cat(part) for part in zip(*parts, strict=True))
         routed, numbers = routed.unflatten(1, (p, self.types)), numbers.unflatten(1, (p, self.types))
         if self.pose_norm is None or self.activation_norm is None:
