@@ -1,7 +1,5 @@
 """`capsnet analyze cost`."""
 
-import os
-
 from rich import box
 from rich.table import Table
 
@@ -35,20 +33,25 @@ def cost(
         threads: Of the CPU; all when left out.
         json: Print one JSON document.
     """
+    import torch
+
     from capsnet.evaluate.speed import measure
     from capsnet.registry import get_entry, list_models
+    from capsnet.train.provenance import provenance
 
     names = list(models or list_models())
     for name in names:
         get_entry(name)
-    load = os.getloadavg()[0]
+    threads = threads or torch.get_num_threads()
+    taken = provenance(torch.device("cpu"), threads)
+    load = taken["load"][0]
     rows = []
     for name in names:
         console.errors.print(f"measuring {name}", style="dim")
         reported = dict(zip(("parameters_k", "operations_g"), REPORTED.get(name, (None, None)), strict=True))
         rows.append({**measure(name, batch, seconds, threads), "reported": reported})
     if json:
-        console.print_json({"load_before": load, "threads": threads or os.cpu_count(), "models": rows})
+        console.print_json({**taken, "models": rows})
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("model", overflow="fold")

@@ -93,9 +93,9 @@ def measure_here(name: str, batch_size: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def measure(name: str, batch_size: int, seconds: float, threads: int | None) -> dict[str, Any]:
+def measure(name: str, batch_size: int, seconds: float, threads: int) -> dict[str, Any]:
     """`measure_here` in a process of its own."""
-    arguments = [name, str(batch_size), str(seconds), str(threads or torch.get_num_threads())]
+    arguments = [name, str(batch_size), str(seconds), str(threads)]
     done = subprocess.run(
         [sys.executable, "-m", "capsnet.evaluate.speed", *arguments],
         capture_output=True,
