@@ -105,8 +105,10 @@ class MatrixRouting(nn.Module):
         else:
             groups = list(zip(poses.split(together), activations.split(together), strict=True))
             if b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
-                route = partial(checkpoint, self._route, use_reentrant=False, preserve_rng_state=False)
-        parts = [route(*some, weight, normalise, offset) for some in groups]
+                # The other form, without re-entry, would keep what the routing saves within its own differentiation.
+                route = partial(checkpoint, self._route, use_reentrant=True, preserve_rng_state=False)
+        # The betas are handed over, as the form with re-entry differentiates by its arguments.
+        parts = [route(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
         routed, numbers, coupling = (torch.cat(part) for part in zip(*parts, strict=True))
         routed, numbers = routed.unflatten(1, (p, self.types)), numbers.unflatten(1, (p, self.types))
         if self.pose_norm is None or self.activation_norm is None:
@@ -116,14 +118,21 @@ class MatrixRouting(nn.Module):
         return routed, numbers.sigmoid(), coupling
 
     def _route(
-        self, poses: Tensor, activations: Tensor, weight: Tensor, normalise: Normalise, offset: Tensor | None
+        self,
+        poses: Tensor,
+        activations: Tensor,
+        weight: Tensor,
+        beta_a: Tensor,
+        beta_u: Tensor,
+        normalise: Normalise,
+        offset: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         votes = compute_matrix_votes(poses, weight).flatten(3, 4)
         if offset is not None:
             votes = votes + offset
         votes = votes.flatten(1, 2).transpose(2, 3)
         p = poses.shape[1]
-        betas = self.beta_a.repeat(p), self.beta_u.repeat(p)
+        betas = beta_a.repeat(p), beta_u.repeat(p)
         spread = activations.unsqueeze(2).expand(-1, -1, self.types, -1).flatten(1, 2)
         if self.routing == "em":
             return em_routing(votes, *betas, spread, normalise, iterations=self.iterations)
