@@ -20,7 +20,7 @@ import time
 import torch
 
 from capsnet.data import load_dataset
-from capsnet.train.provenance import processor
+from capsnet.train.provenance import provenance
 
 TURNS = 2  # of each server, in alternation: what else the machine does in a moment falls on both
 
@@ -86,11 +86,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     result: dict[str, object] = {
-        "machine": processor(),
-        "torch": torch.__version__,
+        **provenance(torch.device("cpu"), torch.get_num_threads()),
         "clients": options.clients,
         "seconds": options.seconds,
-        "load_before": [round(x, 2) for x in os.getloadavg()],
     }
     asked = requests()
     servers = {"batching": start(2), "each alone": start(0)}
