@@ -33,3 +33,24 @@ def test_cost_is_measured_beside_what_the_paper_reports(capfd):
 def test_a_measurement_that_fails_says_which():
     with pytest.raises(CapsNetError, match="Measuring 'efficient_capsnet' at batch 0 failed"):
         measure("efficient_capsnet", 0, 0.1, 1)
+
+
+def test_models_are_sized_for_a_data_set(capfd):
+    main(
+        [
+            "analyze",
+            "cost",
+            "cnn_small",
+            "--data",
+            "smallnorb",
+            "--batch",
+            "2",
+            "--seconds",
+            "0.1",
+            "--threads",
+            "1",
+            "--json",
+        ]
+    )
+    (row,) = json.loads(capfd.readouterr().out)["models"]
+    assert row["encoder_parameters"] == 198_613

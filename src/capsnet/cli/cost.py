@@ -1,5 +1,7 @@
 """`capsnet analyze cost`."""
 
+from typing import Any
+
 from rich import box
 from rich.table import Table
 
@@ -19,6 +21,7 @@ def cost(
     models: Names = (),
     /,
     *,
+    data: Maybe[str] = None,
     batch: int = 16,
     seconds: float = 3.0,
     threads: Maybe[int] = None,
@@ -28,6 +31,7 @@ def cost(
 
     Args:
         models: Only these; all of them when left out.
+        data: Size the models for the pictures and classes of this data set; each for its own paper's when left out.
         batch: Images in a training step.
         seconds: How long each timing goes on.
         threads: Of the CPU; all when left out.
@@ -35,6 +39,7 @@ def cost(
     """
     import torch
 
+    from capsnet.data.registry import get_dataset_info
     from capsnet.evaluate.speed import measure
     from capsnet.registry import get_entry, list_models
     from capsnet.train.provenance import provenance
@@ -42,6 +47,10 @@ def cost(
     names = list(models or list_models())
     for name in names:
         get_entry(name)
+    shape: dict[str, Any] = {}
+    if data is not None:
+        info = get_dataset_info(data)
+        shape = {"image_shape": info.image_shape, "num_classes": len(info.class_names)}
     threads = threads or torch.get_num_threads()
     taken = provenance(torch.device("cpu"), threads)
     load = taken["load"][0]
@@ -49,9 +58,9 @@ def cost(
     for name in names:
         console.errors.print(f"measuring {name}", style="dim")
         reported = dict(zip(("parameters_k", "operations_g"), REPORTED.get(name, (None, None)), strict=True))
-        rows.append({**measure(name, batch, seconds, threads), "reported": reported})
+        rows.append({**measure(name, batch, seconds, threads, **shape), "reported": reported})
     if json:
-        console.print_json({**taken, "models": rows})
+        console.print_json({**taken, "data": data, "models": rows})
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("model", overflow="fold")

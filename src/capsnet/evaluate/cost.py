@@ -26,14 +26,14 @@ def count_operations(model: CapsuleModel) -> int:
     model.eval()
     counter = FlopCounterMode(display=False)
     with counter:
-        model(torch.zeros(1, *model.image_shape))
+        model(torch.zeros(1, *model.image_shape, device=next(model.parameters()).device))
     model.train(was_training)
     return int(counter.get_total_flops())
 
 
-def describe_model(name: str) -> dict[str, Any]:
+def describe_model(name: str, **shape: Any) -> dict[str, Any]:
     """A model's shape and cost, as `capsnet models --json` prints them."""
-    model = create_model(name)
+    model = create_model(name, **shape)
     return {
         "name": name,
         "image_shape": list(model.image_shape),

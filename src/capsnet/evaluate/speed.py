@@ -65,10 +65,10 @@ def median_seconds(call: Callable[[], object], seconds: float, *, warm_up: int =
     return statistics.median(times)
 
 
-def measure_here(name: str, batch_size: int, seconds: float) -> dict[str, Any]:
+def measure_here(name: str, batch_size: int, seconds: float, shape: dict[str, Any]) -> dict[str, Any]:
     """Parameters, operations, ms for one image, training images/s and the memory that training took above the model's."""
-    described = describe_model(name)
-    model = create_model(name).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    described = describe_model(name, **shape)
+    model = create_model(name, **shape).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0, fused=True)
     one, many = random_batch(model, 1), random_batch(model, batch_size)
     model.eval()
@@ -93,9 +93,11 @@ def measure_here(name: str, batch_size: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def measure(name: str, batch_size: int, seconds: float, threads: int) -> dict[str, Any]:
-    """`measure_here` in a process of its own."""
-    arguments = [name, str(batch_size), str(seconds), str(threads)]
+def measure(
+    name: str, batch_size: int, seconds: float, threads: int, **shape: tuple[int, int, int] | int
+) -> dict[str, Any]:
+    """`measure_here` in a process of its own; `shape` is an `image_shape` and `num_classes` other than the model's own."""
+    arguments = [name, str(batch_size), str(seconds), str(threads), json.dumps(shape)]
     done = subprocess.run(
         [sys.executable, "-m", "capsnet.evaluate.speed", *arguments],
         capture_output=True,
@@ -112,4 +114,6 @@ def measure(name: str, batch_size: int, seconds: float, threads: int) -> dict[st
 
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[4]))
-    print(json.dumps(measure_here(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))
+    print(
+        json.dumps(measure_here(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), json.loads(sys.argv[5])))
+    )

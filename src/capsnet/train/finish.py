@@ -8,6 +8,7 @@ import torch
 from capsnet.card import Card
 from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
+from capsnet.evaluate.cost import count_operations, count_parameters
 from capsnet.evaluate.metrics import evaluate
 from capsnet.evaluate.predictions import Recorder
 from capsnet.models.base import CapsuleModel
@@ -47,6 +48,13 @@ def keep_weights(folder: Path, model: CapsuleModel, dataset: DataSet, config: Co
         save(model, folder / "best", card=card)
 
 
+def evenly(split: Split, most: int) -> Split:
+    """At most so many images, from all of the split: enough for a training error to be set beside the test error."""
+    total = len(split.labels)
+    count = min(total, most)
+    return split.select(torch.arange(count) * total // count)
+
+
 def finish(
     folder: Path,
     model: CapsuleModel,
@@ -65,7 +73,7 @@ def finish(
     seen = Recorder()
     test = evaluate(chosen, dataset, dataset.test, on_scores=seen)
     seen.write(folder)
-    training = evaluate(chosen, dataset, train_split)
+    training = evaluate(chosen, dataset, evenly(train_split, len(dataset.test.labels)))
     origin = provenance(device, threads)
     epochs_kept = chosen.card.provenance["epochs"]
     score: dict[str, Any] = {
@@ -91,7 +99,8 @@ def finish(
         "seconds": now.seconds,
         "train_images": len(train_split.labels),
         "batch_size": recipe.batch_size,
-        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
+        "encoder_parameters": count_parameters(model.encoder),
+        "operations": count_operations(chosen),
         **origin,
         "data": dict(dataset.digests),
         "config": config.to_dict(),
