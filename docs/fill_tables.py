@@ -97,10 +97,107 @@ def export_table() -> str:
     return "\n".join(lines)
 
 
+def serve_table() -> str:
+    """The server with and without batching, from benchmarks/serve.py."""
+    record = json.loads((ROOT / "results" / "benchmarks" / "serve.json").read_text())
+    lines = ["| requests | a second | p50 | p99 | failed |", "|---|---:|---:|---:|---:|"]
+    for title, name in (("computed together", "batching"), ("each alone", "each alone")):
+        row = record[name]
+        lines.append(
+            f"| {title} | {row['requests_per_second']:.0f} | {row['p50_ms']:.0f} ms | {row['p99_ms']:.0f} ms | "
+            f"{row['failed']} of {row['requests']:,} |"
+        )
+    lines += [
+        "",
+        f"{record['clients']} clients on the server's own machine, {record['seconds']:.0f} s each, in one run; "
+        f"{record['machine']}, load {record['load'][0]} before, {record['date'][:10]}.",
+    ]
+    return "\n".join(lines)
+
+
+def over_seeds(runs: list[dict[str, Any]]) -> str:
+    """The mean test error in percent and, of several seeds, its deviation and the seeds."""
+    errors = [run["test_error_percent"] for run in runs]
+    if len(errors) < 2:
+        return f"{errors[0]:.2f} %"
+    return f"{statistics.mean(errors):.2f} ± {statistics.stdev(errors):.2f} %"
+
+
+def same_budget_runs(group: str, name: Callable[[dict[str, Any]], str]) -> dict[str, list[dict[str, Any]]]:
+    """The runs of one group of the comparison, by name."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for run in read_results("same_budget"):
+        if run["group"] == group:
+            by_name.setdefault(name(run), []).append(run)
+    return by_name
+
+
+def systems_table() -> str:
+    """A row a system, best first; its cost is from one quiet run of `capsnet analyze cost`."""
+    lines = [
+        "| system | encoder parameters | operations | training images/s | test error after 30,000 | after 300,000 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    cost = json.loads((ROOT / "results" / "benchmarks" / "cost.json").read_text())
+    costs = {row["name"]: row for row in cost["models"]}
+
+    def best(runs: list[dict[str, Any]]) -> tuple[int, float]:
+        most = max(runs, key=lambda run: run["config"]["recipe"]["images"])
+        return -most["config"]["recipe"]["images"], most["test_error_percent"]
+
+    for model, runs in sorted(
+        same_budget_runs("systems", lambda r: r["model"]).items(), key=lambda item: best(item[1])
+    ):
+        errors = {run["config"]["recipe"]["images"]: f"{run['test_error_percent']:.2f} %" for run in runs}
+        lines.append(
+            f"| `{model}` | {runs[0]['encoder_parameters']:,} | {runs[0]['operations'] / 1e6:.0f} M | "
+            f"{costs[model]['training_images_per_second']:.0f} | {errors.get(30_000, '-')} | {errors.get(300_000, '-')} |"
+        )
+    lines += [
+        "",
+        f"One seed (0). Images/s: batch {costs['capsnet']['batch_size']}, {cost['machine']}, {cost['threads']} threads, "
+        f"load {cost['load'][0]}, {cost['date'][:10]}.",
+    ]
+    return "\n".join(lines)
+
+
+def reconstruction_table() -> str:
+    """With and without the regulariser, the same seeds."""
+
+    def name(run: dict[str, Any]) -> str:
+        return f"{run['model']}|{'without' if run['config']['model_options'].get('decoder') is False else 'with'}"
+
+    runs = same_budget_runs("reconstruction", name)
+    lines = ["| system | seeds | with reconstruction | without |", "|---|---|---:|---:|"]
+    for model in sorted({key.split("|")[0] for key in runs}):
+        both = [runs.get(f"{model}|{part}", []) for part in ("with", "without")]
+        seeds = ", ".join(str(run["seed"]) for run in max(both, key=len))
+        cells = [over_seeds(part) if part else "-" for part in both]
+        lines.append(f"| `{model}` | {seeds} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def routings_table() -> str:
+    """A row a routing, best first."""
+    lines = ["| routing | seeds | test error | of each seed |", "|---|---|---:|---|"]
+    rows = same_budget_runs("routings", lambda r: r["config"]["model_options"]["routing"]).items()
+    for routing, runs in sorted(
+        rows, key=lambda row: statistics.mean(r["test_error_percent"] for r in row[1])
+    ):
+        seeds = ", ".join(str(run["seed"]) for run in runs)
+        each = ", ".join(f"{run['test_error_percent']:.2f}" for run in runs)
+        lines.append(f"| {routing} | {seeds} | {over_seeds(runs)} | {each} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "mnist": ("README.md", mnist_table),
     "times": ("docs/reproducing.md", times_table),
     "export": ("README.md", export_table),
+    "serve": ("README.md", serve_table),
+    "systems": ("README.md", systems_table),
+    "reconstruction": ("README.md", reconstruction_table),
+    "routings": ("README.md", routings_table),
 }
 
 
