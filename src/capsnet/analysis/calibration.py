@@ -75,9 +75,12 @@ def reliability(sure: Tensor, right: Tensor) -> tuple[list[dict[str, Any]], floa
 def held_out(subject: Subject) -> tuple[Any, str]:
     """Images to fit on, and what they are."""
     train, told = subject.dataset.train, subject.model.card.provenance
-    count = default_validation_count(len(train.labels))
+    asked = told.get("validation")
+    count = asked or default_validation_count(len(train.labels))
     seed = told.get("seed")
     _, validation = split_validation(train, count, int(seed or 0))
+    if asked == 0:
+        return validation, f"{count} training images that the network was trained on, as none were held out"
     if seed is None or told.get("dataset") != subject.dataset.name:
         return validation, f"{count} training images (the weights don't say which they were held out from)"
     return validation, f"the {count} training images that seed {seed} holds out"

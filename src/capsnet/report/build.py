@@ -58,7 +58,7 @@ def error_tables(found: Results) -> list[Any]:
             "toyviews",
             "toyviews",
             "A synthetic viewpoint set of this package, in its own table: its numbers say nothing about smallNORB.",
-            ("efficient_capsnet_smallnorb",),
+            ("efficient_capsnet_smallnorb", "base_capsnet", "cnn_small"),
         ),
         tables.multimnist_table(found),
         tables.overfitting_table(found),

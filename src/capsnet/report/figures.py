@@ -40,7 +40,7 @@ def draw_all(
         seeds = len(records)
         alt = f"Training loss and validation error by epoch for {seeds} runs on MNIST; both fall."
         made.append(
-            Picture("curves", "Training curves", file, alt, f"All {seeds} whole runs on MNIST in results/.")
+            Picture("curves", "Training curves", file, alt, f"Every whole run on MNIST in results/: {seeds}.")
         )
     made += equivariance_figures(results, out)
     subjects = [subject for name in weights if (subject := _open(name, data_dir, say))]

@@ -17,7 +17,7 @@ h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc;
 .scroll { overflow-x: auto; } .scroll:focus { outline: 2px solid #0072b2; }
 table { border-collapse: collapse; font-size: 0.9rem; }
 th, td { padding: 0.3rem 0.7rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-th { background: #f3f3f3; } td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { background: #f3f3f3; } td.number { font-variant-numeric: tabular-nums; }
 data.ours { font-weight: 600; color: #004b76; }
 td:first-child { min-width: 9rem; }
 td.missing { color: #555; font-size: 0.8rem; min-width: 15rem; }

@@ -74,7 +74,8 @@ ENSEMBLES = (
     ("Branching and merging CNN with HFCs (Byerly)", 2020, 0.16),
     ("Efficient-CapsNet, accuracy above 0.9973 on the test set", 2021, 0.16),
 )
-ENSEMBLE_ERRORS = {"mnist": 0.16, "multimnist": 3.8, "smallnorb": 1.23}
+MULTIMNIST_ENSEMBLE = 3.8
+SMALLNORB_ENSEMBLE = 1.23
 
 # Percent of the variance in the first component: shifts on x, on y, rotations.
 EQUIVARIANCE = (

@@ -28,6 +28,7 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
             "dataset_options": dict(config.dataset_options),
             "recipe": config.recipe.name,
             "seed": config.seed,
+            "validation": config.validation,
             "epochs": epochs,
         },
         score=score,
