@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from capsnet.data.base import Augmentation
+from capsnet.data.handwriting import handwriting
 
 DEVIATION = 0.33
 CUT = 0.9999
@@ -200,6 +201,7 @@ MNIST_AUGMENTATIONS: dict[str, Augmentation] = {
     "byerly": byerly,
     "byerly_bilinear": partial(byerly, interpolation="bilinear"),
     "byerly_literal": byerly_literal,
+    "handwriting": handwriting,
     "shift": shift,
 }
 FASHION_AUGMENTATIONS: dict[str, Augmentation] = {
