@@ -149,7 +149,13 @@ class Torchrun(Team):
     def __enter__(self) -> "Torchrun":
         from torch import distributed
 
-        distributed.init_process_group("gloo" if self.device.type == "cpu" else "cpu:gloo,cuda:nccl")
+        backend = "gloo" if self.device.type == "cpu" else "cpu:gloo,cuda:nccl"
+        store, rank, size = next(distributed.rendezvous("env://"))
+        # Torchrun keeps its store when it starts workers again: they must not find the addresses of those that died.
+        start = f"{os.environ['TORCHELASTIC_RESTART_COUNT']}/{size}"
+        distributed.init_process_group(
+            backend, store=distributed.PrefixStore(start, store), rank=rank, world_size=size
+        )
         self.group = distributed
         return self
 

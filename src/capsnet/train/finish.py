@@ -78,7 +78,17 @@ def finish(
             seen.write(run.path)
             origin = {**provenance(team.device, threads), "processes": team.size}
             result = describe(
-                run.path / selected, chosen, dataset, train_split, config, recipe, plan, now, test, training, origin
+                run.path / selected,
+                chosen,
+                dataset,
+                train_split,
+                config,
+                recipe,
+                plan,
+                now,
+                test,
+                training,
+                origin,
             )
             run.write_result(result)
     return team.from_leader(result)
