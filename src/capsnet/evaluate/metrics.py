@@ -79,7 +79,7 @@ def evaluate(
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
-    images, wrong_images, wrong_classes, k, loss = 0, 0, 0, 1, 0.0
+    images, wrong_images, wrong_classes, k, loss = 0.0, 0.0, 0.0, 1, 0.0
     batches = (
         dataset.evaluation_batches(split, batch_size)
         if patches == 1
