@@ -142,8 +142,6 @@ def connect(address: str | None) -> None:
         raise CapsNetError(
             "--engine ray needs Ray, which is not installed: pip install 'capsnet[cluster]'."
         ) from None
-    if ray.is_initialized():
-        return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if address.startswith("ray://"):
         raise CapsNetError(
@@ -157,6 +155,8 @@ def connect(address: str | None) -> None:
         quiet["include_dashboard"] = False
     elif address != "auto":
         check_reachable(address)
+    if ray.is_initialized():
+        return
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
