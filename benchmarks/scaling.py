@@ -1,7 +1,7 @@
 """What several processes and a Ray cluster bring, and what they cost; docs/scaling.md shows it.
 
     python benchmarks/scaling.py speed      images/s of one process of 2 threads against two of one thread each
-    python benchmarks/scaling.py errors     test errors after a short run by one and by two processes, BatchNorm not synchronised
+    python benchmarks/scaling.py errors     test errors after a short run by one and by two processes, BatchNorm unsynchronised
     python benchmarks/scaling.py ray        seconds that Ray adds to a trial
     python benchmarks/scaling.py estimate   on paper: 30 seeds of every model on a GPU node and on a CPU cluster
 
