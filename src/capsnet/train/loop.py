@@ -205,12 +205,14 @@ def share_state(
     now: Progress,
 ) -> Progress:
     """Puts the leader's state into the other processes, of which only the leader need see the run's folder."""
-    now, moments = team.from_leader((now, optimizer.state_dict()))
+    entries = optimizer.state_dict()["state"]
+    moments = {n: {key: value.cpu() for key, value in entry.items()} for n, entry in entries.items()}
+    now, moments = team.from_leader((now, moments))
     team.copy_from_leader(model)
     if average:
         team.copy_from_leader(average.model)
     if not team.leads:
-        optimizer.load_state_dict(moments)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     return now
 
 
