@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -197,6 +198,28 @@ def test_a_node_that_does_not_see_the_storage_says_so(cluster, config, tmp_path)
     (trial,) = run_trials(config, folder, [0], engine=engine)
     assert trial.state == "failed"
     assert "does not see" in trial.note
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_training_that_is_killed_is_tried_again(cluster, config, tmp_path):
+    killed = []
+
+    def watch(trials):
+        if killed or not trials[0].row:
+            return
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                if str(tmp_path / "s0").encode() in words:
+                    killed.append(os.kill(int(process.name), signal.SIGKILL))
+
+    engine = RayEngine(cluster.address, command=COMMAND)
+    (trial,) = run_trials(config, tmp_path, [0], engine=engine, save_every=0.2, watch=watch)
+    assert killed
+    assert trial.state == "done"
+    train(config, tmp_path / "whole" / "s0")
+    assert weights(tmp_path, 0) == weights(tmp_path / "whole", 0)
 
 
 @pytest.mark.slow
