@@ -73,7 +73,7 @@ def some_digits(folder: Path, images: int) -> str:
     return str(file)
 
 
-def measure_speed(repeats: int = 3, images: int = 4000) -> dict[str, Any]:
+def measure_speed(repeats: int = 3, images: int = 1280) -> dict[str, Any]:
     """Whole-loop images/s, the forms in turn."""
     forms = {
         "1 process of 1 thread": (1, 1),
