@@ -190,6 +190,98 @@ def routings_table() -> str:
     return "\n".join(lines)
 
 
+def scaling(name: str) -> dict[str, Any]:
+    """A record of benchmarks/scaling.py."""
+    return json.loads((ROOT / "results" / "scaling" / f"{name}.json").read_text())
+
+
+def taken(record: dict[str, Any]) -> str:
+    """Where and when."""
+    load = record.get("load_before", [0.0])[0]
+    # More than this alone would make.
+    busy = ": not idle, so what needs both cores at once is slower than it would be" if load > 1.5 else ""
+    return f"{record['machine']}, {record['date'][:10]}, commit {record['commit'][:8]}" + (
+        f", load {load}{busy}" if load else ""
+    )
+
+
+def scaling_speed_table() -> str:
+    """Images/s of one and two processes."""
+    record = scaling("speed")
+    lines = ["| | images/s, median | each | efficiency |", "|---|---:|---|---:|"]
+    for name, rate in record["images_per_second"].items():
+        each = ", ".join(f"{value:.0f}" for value in rate["each"])
+        lines.append(f"| {name} | {rate['median']:.0f} | {each} | {100 * record['efficiency'][name]:.0f} % |")
+    lines += [
+        "",
+        f"`{record['model']}`, global batch {record['batch_size']}; efficiency is the speed-up over one thread, divided by the "
+        f"threads. {taken(record)}.",
+    ]
+    return "\n".join(lines)
+
+
+def scaling_errors_table() -> str:
+    """Test errors by one and two processes."""
+    record = scaling("errors")
+    errors = record["test_error_percent"]
+    lines = [
+        "| processes | " + " | ".join(f"seed {n}" for n in range(len(errors["1 processes"]))) + " | mean |"
+    ]
+    lines.append("|---|" + "---:|" * (len(errors["1 processes"]) + 1))
+    for name, values in errors.items():
+        each = " | ".join(f"{value:.2f} %" for value in values)
+        lines.append(f"| {name.split()[0]} | {each} | {statistics.mean(values):.2f} % |")
+    lines += [
+        "",
+        f"`capsnet train {' '.join(record['words'])}`, whole test set. The means differ by {record['mean_difference']:+.2f}; "
+        f"one process's deviation over seeds is {record['deviation_over_seeds']:.2f}. {taken(record)}.",
+    ]
+    return "\n".join(lines)
+
+
+def scaling_ray_table() -> str:
+    """What Ray adds."""
+    record = scaling("ray")
+    seconds = record["seconds"]
+    return (
+        f"{record['trials']} trials of some seconds, {record['at_a_time']} at a time: {seconds['local']:.1f} s by "
+        f"`--engine local` ({seconds['warm-up']:.1f} s the first time), {seconds['ray']:.1f} s by `--engine ray`, which is "
+        f"{record['seconds_more_a_trial']:+.2f} s a trial; starting Ray on this machine took "
+        f"{record['seconds_to_start_ray']:.1f} s, once. {taken(record)}."
+    )
+
+
+def scaling_estimate_table() -> str:
+    """Hours of each system and of all."""
+    record = scaling("estimate")
+    lines = [
+        "| system | data | core hours a seed, `budget` | `paper` | GPU hours a seed, `budget` | `paper` |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for row in record["models"]:
+        hours = [row[kind][unit] for unit in ("core_hours", "gpu_hours") for kind in ("budget", "paper")]
+        lines.append(
+            f"| `{row['model']}` | {row['dataset']} | "
+            + " | ".join(f"{value:,.2f}" for value in hours)
+            + " |"
+        )
+    assumed = record["assumed"]
+    rate = record["core_operations_per_second"] / 1e9
+    lines += [
+        "",
+        f"One core here: {rate:.0f} billion operations a second. {record['seeds']} seeds of all of them:",
+        "",
+    ]
+    for kind, total in record["totals"].items():
+        lines.append(
+            f"- `{kind}`: {total['core_hours']:,.0f} core hours / {assumed['nodes'] * assumed['cores_per_node']} cores = "
+            f"{total['core_hours'] / (assumed['nodes'] * assumed['cores_per_node']):,.1f} h; the longest trial takes "
+            f"{total['longest_trial_core_hours']:,.1f} h, so the cluster needs {total['cluster_hours']:,.1f} h. "
+            f"{total['gpu_hours']:,.0f} GPU hours / {assumed['gpus']} = {total['gpu_node_hours']:,.1f} h on the GPU node."
+        )
+    return "\n".join(lines)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "mnist": ("README.md", mnist_table),
     "times": ("docs/reproducing.md", times_table),
@@ -198,6 +290,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "systems": ("README.md", systems_table),
     "reconstruction": ("README.md", reconstruction_table),
     "routings": ("README.md", routings_table),
+    "scaling-speed": ("docs/scaling.md", scaling_speed_table),
+    "scaling-errors": ("docs/scaling.md", scaling_errors_table),
+    "scaling-ray": ("docs/scaling.md", scaling_ray_table),
+    "scaling-estimate": ("docs/scaling.md", scaling_estimate_table),
 }
 
 

@@ -28,6 +28,7 @@ SKIPPED = (
     "capsnet train path",
     "capsnet train multimnist",
     "capsnet train toyviews",
+    "capsnet trials",
 )
 COMMANDS = [
     line.split("#")[0].strip()

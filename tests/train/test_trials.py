@@ -19,6 +19,7 @@ from capsnet.config import Config, Recipe
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.compare import compare, finished_runs
 from capsnet.evaluate.predictions import read_predictions
+from capsnet.train.trial_process import LocalEngine
 from capsnet.train.trials import run_trials
 
 CONFTEST = str(Path(__file__).with_name("conftest.py"))
@@ -41,8 +42,7 @@ def trials(tmp_path_factory):
         CONFIG,
         folder,
         range(3),
-        jobs=2,
-        command=COMMAND,
+        engine=LocalEngine(2, COMMAND),
         watch=lambda trials: seen.append([trial.state for trial in trials]),
     )
     return folder, done, seen
@@ -74,7 +74,7 @@ def test_a_second_call_keeps_the_finished_and_mends_the_broken(trials):
     folder, _, _ = trials
     before = {path: path.stat().st_mtime_ns for path in folder.glob("s[02]/result.json")}
     (folder / "s1" / "state" / "state.safetensors").unlink()
-    done = run_trials(CONFIG, folder, range(3), command=COMMAND)
+    done = run_trials(CONFIG, folder, range(3), engine=LocalEngine(command=COMMAND))
     assert [trial.state for trial in done] == ["done"] * 3
     assert [trial.kept for trial in done] == [True, False, True]
     assert before == {path: path.stat().st_mtime_ns for path in before}
@@ -120,13 +120,13 @@ def test_other_settings_in_the_same_folder_are_refused_before_training(trials):
     folder, _, _ = trials
     other = dataclasses.replace(CONFIG, recipe=dataclasses.replace(RECIPE, learning_rate=0.5))
     with pytest.raises(CapsNetError, match=r"other settings \(learning_rate\)"):
-        run_trials(other, folder, range(3), command=COMMAND)
+        run_trials(other, folder, range(3), engine=LocalEngine(command=COMMAND))
 
 
 @pytest.mark.parametrize(("jobs", "seeds"), [(0, 1), (1, 0)])
 def test_no_jobs_or_seeds_is_an_error(tmp_path, jobs, seeds):
     with pytest.raises(CapsNetError, match="at least 1"):
-        run_trials(CONFIG, tmp_path, range(seeds), jobs=jobs)
+        run_trials(CONFIG, tmp_path, range(seeds), engine=LocalEngine(jobs))
 
 
 def alive(folder):
@@ -150,9 +150,9 @@ def test_stopped_at_any_time_nothing_is_left_running_and_the_next_call_ends_with
     code = (
         f"{SLICED}import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\nfrom capsnet.config import Config\nfrom capsnet.files import read_json\n"
-        "from capsnet.train.trials import run_trials\n"
+        "from capsnet.train.trial_process import LocalEngine\nfrom capsnet.train.trials import run_trials\n"
         f"config = Config.from_dict(read_json({str(whole / 'trials.json')!r}))\n"
-        f"run_trials(config, Path({str(tmp_path)!r}), [0], save_every=0, command={COMMAND!r})\n"
+        f"run_trials(config, Path({str(tmp_path)!r}), [0], save_every=0, engine=LocalEngine(command={COMMAND!r}))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     state = tmp_path / "s0" / "state" / "state.safetensors"
@@ -166,7 +166,7 @@ def test_stopped_at_any_time_nothing_is_left_running_and_the_next_call_ends_with
     while alive(tmp_path) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(tmp_path)
-    (done,) = run_trials(CONFIG, tmp_path, [0], command=COMMAND)
+    (done,) = run_trials(CONFIG, tmp_path, [0], engine=LocalEngine(command=COMMAND))
     assert done.state == "done"
     for place in ("last", "best"):
         ours = capsnet.load(tmp_path / "s0" / place).state_dict()

@@ -113,11 +113,12 @@ def train(
         (Path(settings.dataset).stem, settings.model, settings.recipe.name, f"s{settings.seed}")
     )
 
+    from capsnet.train.distributed import leads
     from capsnet.train.loop import Interrupted
     from capsnet.train.loop import train as run
-    from capsnet.train.progress import make_reporter
+    from capsnet.train.progress import Silent, make_reporter
 
-    reporter = make_reporter(folder, console.errors)
+    reporter = make_reporter(folder, console.errors) if leads() else Silent()
     try:
         result = run(
             settings, folder, resume=resume, data_dir=data_dir, reporter=reporter, save_every=save_every
@@ -126,6 +127,8 @@ def train(
         raise KeyboardInterrupt(str(stop)) from None
     finally:
         reporter.close()
+    if not leads():
+        return
     if json:
         console.print_json(result)
     else:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -17,7 +17,7 @@ from capsnet.cli.train import settings_from_names
 from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
-    from capsnet.train.trials import Trial
+    from capsnet.train.trials import Engine, Trial
 
 
 def trials(
@@ -29,6 +29,11 @@ def trials(
     seeds: int = 30,
     first_seed: int = 0,
     jobs: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    address: Maybe[str] = None,
+    cpus_per_trial: int = 1,
+    gpus_per_trial: float = 0.0,
+    storage: Maybe[Path] = None,
     epochs: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
@@ -55,7 +60,12 @@ def trials(
         recipe: quick, paper or authors; quick when left out.
         seeds: How many seeds.
         first_seed: The first of them.
-        jobs: How many train at once; the CPU's threads are divided among them.
+        jobs: How many train at once on this machine; the CPU's threads are divided among them.
+        engine: local for processes of this machine, ray for a Ray cluster.
+        address: Of the Ray cluster: HOST:PORT, or auto on one of its machines; one of its own on this machine when left out.
+        cpus_per_trial: That Ray sets aside for each trial, which are its threads.
+        gpus_per_trial: That Ray sets aside for each trial; shares such as 0.25 too.
+        storage: A folder that all machines of the cluster see; the folder of all runs is made in it, not in runs/.
         epochs: In place of the recipe's.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
@@ -64,14 +74,15 @@ def trials(
         model_options: The model's own, such as routing=dynamic iterations=3.
         data_options: The data set's own, such as views=azimuth.
         device: auto, cpu, cuda or mps.
-        threads: Of each process; the cores divided by --jobs when left out.
+        threads: Of each trial; the cores divided by --jobs, or --cpus-per-trial, when left out.
         data_dir: Where data sets are looked for first.
-        out: The folder of all runs; runs/DATASET-MODEL-RECIPE when left out.
+        out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
         record: Also keep each result as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
         save_every: Seconds between states that a killed run can continue from.
         json: End with one JSON document on stdout.
     """
     from capsnet.registry import get_entry
+    from capsnet.train.trial_process import LocalEngine
     from capsnet.train.trials import run_trials, summary
 
     if not Path(dataset).exists():
@@ -98,14 +109,28 @@ def trials(
         },
         dataset_options=parse_pairs(data_options, "--data-options"),
     )
-    folder = out or Path("runs") / f"{Path(dataset).stem}-{system_name(config.to_dict())}"
+    if storage is not None and not storage.is_dir():
+        raise CapsNetError(f"There is no storage folder '{storage}': is it mounted?")
+    if engine == "ray" and not (storage or out):
+        raise CapsNetError(
+            "With --engine ray say where the runs are kept: --storage, a folder that all nodes see."
+        )
+    folder = out or (storage or Path("runs")) / f"{Path(dataset).stem}-{system_name(config.to_dict())}"
     view = LiveTable(console.errors) if console.errors.is_terminal else Lines(console.errors)
+    chosen: Engine
+    if engine == "ray":
+        from capsnet.train.ray_trials import RayEngine
+
+        folder = folder.absolute()
+        chosen = RayEngine(address, cpus=cpus_per_trial, gpus=gpus_per_trial)
+    else:
+        chosen = LocalEngine(jobs)
     with view:
         done = run_trials(
             config,
             folder,
             range(first_seed, first_seed + seeds),
-            jobs=jobs,
+            engine=chosen,
             save_every=save_every,
             data_dir=data_dir,
             watch=view.show,

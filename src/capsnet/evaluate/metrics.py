@@ -7,7 +7,7 @@ differ by up to a factor of two, and both are given by name: the pair error (bot
 Letters: B batch, J classes, K classes in an image.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,8 @@ def evaluate(
     patches: int = 1,
     on_batch: Callable[[int], None] | None = None,
     on_scores: Callable[[Tensor, Tensor], None] | None = None,
+    shard: tuple[int, int] = (0, 1),
+    add_up: Callable[[Sequence[float]], Sequence[float]] = tuple,
 ) -> Evaluation:
     """Runs the model over the split in evaluation mode.
 
@@ -70,24 +72,27 @@ def evaluate(
         patches: crops of each image whose scores are averaged; 1 is the centre crop.
         on_batch: hears how many images each batch had.
         on_scores: hears each batch's scores (B, J) and classes (B, K).
+        shard: (n, of how many) processes that take turns at the batches; `add_up` gives the sums over all of them.
     """
     if not len(split.labels):
         raise ValueError("cannot evaluate an empty split")
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
-    images, wrong_images, wrong_classes, k, loss = 0, 0, 0, 1, 0.0
+    images, wrong_images, wrong_classes, k, loss = 0.0, 0.0, 0.0, 1, 0.0
     batches = (
         dataset.evaluation_batches(split, batch_size)
         if patches == 1
         else patch_batches(dataset, split, batch_size, patches)
     )
-    for batch in batches:
+    for turn, batch in enumerate(batches):
+        b, k = batch.classes.shape
+        if turn % shard[1] != shard[0]:
+            continue
         output = model(batch.images.to(device))
         if patches > 1:
             output = average_patches(output, patches)
         targets = batch.targets.to(device)
-        b, k = batch.classes.shape
         found = targets.gather(1, output.scores.topk(k, dim=1).indices).sum(dim=1)
         wrong_images += int((found < k).sum())
         wrong_classes += int((k - found).sum())
@@ -98,4 +103,5 @@ def evaluate(
         if on_batch:
             on_batch(b)
     model.train(was_training)
-    return Evaluation(images, wrong_images, wrong_classes, k, loss / images)
+    images, wrong_images, wrong_classes, loss = add_up([images, wrong_images, wrong_classes, loss])
+    return Evaluation(int(images), int(wrong_images), int(wrong_classes), k, loss / images)

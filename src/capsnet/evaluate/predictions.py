@@ -79,7 +79,7 @@ class Recorder:
 
     def write(self, folder: Path) -> None:
         """Keeps them in a run's folder."""
-        tensors = {"scores": torch.cat(self.scores), "classes": torch.cat(self.classes)}
+        tensors = {"scores": torch.cat(self.scores)[:MOST], "classes": torch.cat(self.classes)[:MOST]}
         atomic_write(folder / FILE, to_bytes(tensors))
 
 

@@ -1,4 +1,7 @@
-"""The results that a report is made from: JSON files, one a run, in a folder a data set or a kind of result."""
+"""The results that a report is made from: JSON files, one a run, in a folder a data set or a kind of result.
+
+A folder of `capsnet trials` folders (`--storage`) will do too: its finished runs count, wherever they lie in it.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -11,6 +14,9 @@ from capsnet.evaluate.statistics import summarise
 
 PACKAGED = Path(__file__).parent / "results"
 CHECKOUT = Path(__file__).parents[3] / "results"
+
+RESULT = "result.json"
+NOT_RECORDS = ("config.json", "trials.json", "summary.json")  # of runs and trials
 
 Record = dict[str, Any]
 
@@ -49,13 +55,20 @@ class Results:
         self.folder = folder
         self.records: dict[str, list[Record]] = {}
         for path in sorted(folder.glob("*/*.json")):
-            try:
-                record = json.loads(path.read_bytes())
-            except ValueError as error:
-                raise CapsNetError(f"'{path}' is not JSON: {error}.") from None
-            if isinstance(record, dict):
-                place = f"{path.parent.name}/{path.name}"
-                self.records.setdefault(path.parent.name, []).append({**record, "file": place})
+            if path.name not in (RESULT, *NOT_RECORDS):
+                self._add(path, path.parent.name)
+        for path in sorted({*folder.glob(f"*/{RESULT}"), *folder.glob(f"*/*/{RESULT}")}):
+            self._add(path, None)
+
+    def _add(self, path: Path, kind: str | None) -> None:
+        """Takes in a record of its kind; a run's is its data set."""
+        try:
+            record = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise CapsNetError(f"'{path}' is not JSON: {error}.") from None
+        if isinstance(record, dict):
+            place = str(path.relative_to(self.folder))
+            self.records.setdefault(kind or record["dataset"], []).append({**record, "file": place})
 
     def of(self, folder: str) -> list[Record]:
         return self.records.get(folder, [])

@@ -1,5 +1,6 @@
 """What is kept of a run: the last and the best weights while it goes, the one test at its end."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ from capsnet.card import Card
 from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
 from capsnet.evaluate.cost import count_operations, count_parameters
-from capsnet.evaluate.metrics import evaluate
+from capsnet.evaluate.metrics import Evaluation, evaluate
 from capsnet.evaluate.predictions import Recorder
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
+from capsnet.train.distributed import Team
 from capsnet.train.prepare import Plan
 from capsnet.train.provenance import provenance
+from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress
 
 
@@ -57,7 +60,8 @@ def evenly(split: Split, most: int) -> Split:
 
 
 def finish(
-    folder: Path,
+    run: RunFolder,
+    team: Team,
     model: CapsuleModel,
     dataset: DataSet,
     train_split: Split,
@@ -65,17 +69,60 @@ def finish(
     recipe: Recipe,
     plan: Plan,
     now: Progress,
-    device: torch.device,
     threads: int,
 ) -> dict[str, Any]:
-    """Tests the selected weights (the best on validation; the last without one), once, and gives the run's result."""
+    """Tests the selected weights (the best on validation; the last without one), once, and writes the run's result."""
     selected = "best" if now.best_key else "last"
-    chosen = load(str(folder / selected)).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    with team.agreeing():
+        chosen = load(str(run.path / selected)) if team.leads else copy.deepcopy(model)
+        chosen = chosen.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    team.copy_from_leader(chosen)
     seen = Recorder()
-    test = evaluate(chosen, dataset, dataset.test, on_scores=seen)
-    seen.write(folder)
-    training = evaluate(chosen, dataset, evenly(train_split, len(dataset.test.labels)))
-    origin = provenance(device, threads)
+    test = evaluate(chosen, dataset, dataset.test, on_scores=seen, shard=team.share, add_up=team.add_up)
+    seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
+    training = evaluate(
+        chosen,
+        dataset,
+        evenly(train_split, len(dataset.test.labels)),
+        shard=team.share,
+        add_up=team.add_up,
+    )
+    result: dict[str, Any] = {}
+    with team.agreeing():
+        if team.leads:
+            seen.write(run.path)
+            origin = {**provenance(team.device, threads), "processes": team.size}
+            result = describe(
+                run.path / selected,
+                chosen,
+                dataset,
+                train_split,
+                config,
+                recipe,
+                plan,
+                now,
+                test,
+                training,
+                origin,
+            )
+            run.write_result(result)
+    return team.from_leader(result)
+
+
+def describe(
+    weights: Path,
+    chosen: CapsuleModel,
+    dataset: DataSet,
+    train_split: Split,
+    config: Config,
+    recipe: Recipe,
+    plan: Plan,
+    now: Progress,
+    test: Evaluation,
+    training: Evaluation,
+    origin: dict[str, Any],
+) -> dict[str, Any]:
+    """The run's result; the weights it is of are kept with it."""
     epochs_kept = chosen.card.provenance["epochs"]
     score: dict[str, Any] = {
         **training.named_errors("train_"),
@@ -83,7 +130,7 @@ def finish(
         **test.named_errors("test_"),
     }
     card = make_card(dataset, config, epochs_kept, score)
-    save(chosen, folder / selected, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
+    save(chosen, weights, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
     return {
         "model": config.model,
         "dataset": dataset.name,
@@ -95,12 +142,12 @@ def finish(
         "test_errors": test.wrong_images,
         "test_images": test.images,
         "test_loss": test.loss,
-        "selected": {"weights": selected, "epoch": epochs_kept},
+        "selected": {"weights": weights.name, "epoch": epochs_kept},
         "images_per_second": sum(r["images_per_second"] * r["seconds"] for r in now.rows) / now.seconds,
         "seconds": now.seconds,
         "train_images": len(train_split.labels),
         "batch_size": recipe.batch_size,
-        "encoder_parameters": count_parameters(model.encoder),
+        "encoder_parameters": count_parameters(chosen.encoder),
         "operations": count_operations(chosen),
         **origin,
         "data": dict(dataset.digests),

@@ -2,6 +2,8 @@
 
 Every step is a function of the seed and its own number (see randomness.py), so a run that is killed at any moment and
 resumed from its last state repeats the lost steps exactly and ends with the same bits.
+
+Under torchrun every process runs this loop, on its share of each batch: see distributed.py.
 """
 
 import contextlib
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.config import Config, Recipe
 from capsnet.data import load_dataset
@@ -23,6 +25,7 @@ from capsnet.evaluate.metrics import evaluate
 from capsnet.functional.losses import reconstruction_loss
 from capsnet.models.base import CapsuleModel
 from capsnet.train.averaging import MovingAverage, RunningStatistics
+from capsnet.train.distributed import WHOLE, Share, Team, join_team
 from capsnet.train.finish import finish, keep_weights
 from capsnet.train.prepare import (
     Plan,
@@ -30,6 +33,7 @@ from capsnet.train.prepare import (
     build_optimizer,
     choose_device,
     fit_batch,
+    flushed_denormals,
     plan_run,
     prepare_splits,
     set_threads,
@@ -45,19 +49,33 @@ class Interrupted(Exception):
     """Ctrl-C, after the state was saved."""
 
 
-def training_loss(model: CapsuleModel, batch: Batch, recipe: Recipe, progress: float) -> Tensor:
+def training_loss(
+    model: CapsuleModel, batch: Batch, recipe: Recipe, progress: float, share: Share = WHOLE
+) -> Tensor:
     """The model's classification loss plus the weighted reconstruction of each class in the image by its own capsule."""
-    output = model(batch.images)
-    loss = model.classification_loss(output, batch.targets, progress=progress)
+    b, k = batch.classes.shape
+    mine = share.of(batch)
+    output = model(mine.images)
+    loss = share.weight(b) * model.classification_loss(output, mine.targets, progress=progress)
     if model.decoder is None or recipe.reconstruction_weight == 0:
         return loss
-    b, k = batch.classes.shape
     some = max(1, round(b * recipe.reconstruct_fraction))
+    weight, some = share.weight(some) * recipe.reconstruction_weight / k, share.count(some)
     for n in range(k):
-        picture = model.reconstruct(output.poses[:some], batch.classes[:some, n])
-        error = reconstruction_loss(picture, batch.originals[:some, n])
-        loss = loss + recipe.reconstruction_weight / k * error
+        picture = model.reconstruct(output.poses[:some], mine.classes[:some, n])
+        loss = loss + weight * reconstruction_loss(picture, mine.originals[:some, n])
     return loss
+
+
+class Objective(nn.Module):
+    """A network with its loss as one module: all that gradients flow through."""
+
+    def __init__(self, model: CapsuleModel, recipe: Recipe, share: Share) -> None:
+        super().__init__()
+        self.model, self.recipe, self.share = model, recipe, share
+
+    def forward(self, batch: Batch, progress: float) -> Tensor:
+        return training_loss(self.model, batch, self.recipe, progress, self.share)
 
 
 def train(
@@ -70,20 +88,36 @@ def train(
     save_every: float = 20.0,
 ) -> dict[str, Any]:
     """Trains `config` in `folder`, a state every `save_every` seconds, and gives the content of its result.json."""
-    reporter = reporter or Silent()
-    run = RunFolder(folder, config, resume=resume)
-    if run.finished:
-        return run.finished
+    with join_team(choose_device(config.device)) as team, flushed_denormals():
+        return train_in(team, config, RunFolder(folder), resume, data_dir, reporter or Silent(), save_every)
 
-    device, threads = choose_device(config.device), set_threads(config.threads)
-    dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
-    augmentation = config.recipe.augmentation or next(iter(dataset.augmentations), "none")
-    dataset.check_augmentation(augmentation)
-    train_split, validation_split = prepare_splits(config, dataset)
-    train_split = Split(*(t.to(device) for t in train_split))
-    recipe = fit_batch(config.recipe, len(train_split.labels))
-    # Channels last is the convolutions' own layout on CPUs and tensor cores: benchmarks/README.md has the measurement.
-    model = build_model(config, dataset).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+def train_in(
+    team: Team,
+    config: Config,
+    run: RunFolder,
+    resume: bool,
+    data_dir: Path | None,
+    reporter: Reporter,
+    save_every: float,
+) -> dict[str, Any]:
+    """What each process of a team does; alone, all of it."""
+    with team.agreeing():
+        finished = run.open(config, resume=resume) if team.leads else None
+    if finished := team.from_leader(finished):
+        return finished
+
+    folder, device, threads = run.path, team.device, set_threads(config.threads)
+    with team.agreeing():
+        dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
+        augmentation = config.recipe.augmentation or next(iter(dataset.augmentations), "none")
+        dataset.check_augmentation(augmentation)
+        train_split, validation_split = prepare_splits(config, dataset)
+        train_split = Split(*(t.to(device) for t in train_split))
+        recipe = fit_batch(config.recipe, len(train_split.labels))
+        # Channels last is the convolutions' own layout on CPUs and tensor cores: benchmarks/README.md has the measurement.
+        model = build_model(config, dataset).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    team.synchronise_norms(model)
     norms = RunningStatistics(model)
     optimizer = build_optimizer(model, recipe)
     average = MovingAverage(model, recipe.average) if recipe.average else None
@@ -94,15 +128,19 @@ def train(
 
     plan = plan_run(recipe, len(train_split.labels) * dataset.views)
     now = Progress()
-    if run.started:
-        now = load_state(folder, model, optimizer, average)
-    else:
-        run.write_config(config)
-        save_state(folder, model, optimizer, average, now)
+    with team.agreeing():
+        if team.leads and run.started:
+            now = load_state(folder, model, optimizer, average)
+        elif team.leads:
+            run.write_config(config)
+            save_state(folder, model, optimizer, average, now)
+    now = share_state(team, model, optimizer, average, now)
+    unused = model.decoder is not None and recipe.reconstruction_weight == 0
+    objective = team.parallel(Objective(model, recipe, team.share), unused=unused)
 
     reporter.start(
         f"{config.model} on {dataset.name}: {plan.epochs} epochs of {plan.images_per_epoch:,} images, "
-        f"batch {recipe.batch_size}, {device} with {threads} threads, in {folder}",
+        f"batch {recipe.batch_size}, {team.describe(threads)}, in {folder}",
         plan,
     )
     model.train()
@@ -118,44 +156,65 @@ def train(
             rows = order[index * recipe.batch_size : (index + 1) * recipe.batch_size]
             noise = generator(config.seed, "augment", now.step, device=device)
             batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
-            seed_dropout(device, derive_seed(config.seed, "dropout", now.step))
+            seed_dropout(device, derive_seed(config.seed, "dropout", now.step, *team.place))
             if not config.compile:  # each new momentum would be compiled anew
                 norms.follow(now.step)
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(recipe, now.step, plan.steps_per_epoch, plan.total_steps)
             with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-                loss = training_loss(model, batch, recipe, now.step / plan.total_steps)
+                loss = objective(batch, now.step / plan.total_steps)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
+            team.average_statistics(model)
             if average:
                 average.update(model, now.step)
 
-            now.loss_sum += loss.item() * len(rows)
+            now.loss_sum += team.mean(loss.item()) * len(rows)
             now.images += len(rows)
             now.step += 1
             now.seconds += time.perf_counter() - began
             if now.loss_sum != now.loss_sum or abs(now.loss_sum) == float("inf"):
-                raise CapsNetError(diverged(now.step, folder))
+                raise team.once(CapsNetError(diverged(now.step, folder)))
             reporter.step(len(rows), now.loss_sum / now.images, now.rate(plan.images_per_epoch))
 
             epoch_done = now.step % plan.steps_per_epoch == 0 or now.step == plan.total_steps
             if epoch_done:
-                row = end_epoch(now, evaluated, dataset, validation_split, recipe, plan)
-                keep_weights(folder, evaluated, dataset, config, now)
-                run.write_metrics(now.rows)
+                row = end_epoch(now, team, evaluated, dataset, validation_split, recipe, plan)
+                if team.leads:
+                    keep_weights(folder, evaluated, dataset, config, now)
+                    run.write_metrics(now.rows)
                 reporter.epoch_ends(row)
             due = time.monotonic() - saved_at > save_every
-            if due or interrupted.is_set() or epoch_done:
+            stopping = team.any(interrupted.is_set())
+            if team.leads and (due or stopping or epoch_done):
                 save_state(folder, model, optimizer, average, now)
                 saved_at = time.monotonic()
-            if interrupted.is_set():
-                raise Interrupted(f"Stopped at step {now.step} of {plan.total_steps}; --resume continues it.")
+            if stopping:
+                text = f"Stopped at step {now.step} of {plan.total_steps}; --resume continues it."
+                raise team.once(Interrupted(text), code=130)
 
     reporter.say("Testing")
-    result = finish(folder, evaluated, dataset, train_split, config, recipe, plan, now, device, threads)
-    run.write_result(result)
-    return result
+    return finish(run, team, evaluated, dataset, train_split, config, recipe, plan, now, threads)
+
+
+def share_state(
+    team: Team,
+    model: CapsuleModel,
+    optimizer: torch.optim.Optimizer,
+    average: MovingAverage[CapsuleModel] | None,
+    now: Progress,
+) -> Progress:
+    """Puts the leader's state into the other processes, of which only the leader need see the run's folder."""
+    entries = optimizer.state_dict()["state"]
+    moments = {n: {key: value.cpu() for key, value in entry.items()} for n, entry in entries.items()}
+    now, moments = team.from_leader((now, moments))
+    team.copy_from_leader(model)
+    if average:
+        team.copy_from_leader(average.model)
+    if not team.leads:
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+    return now
 
 
 def epoch_order(seed: int, epoch: int, images: int, views: int) -> Tensor:
@@ -166,6 +225,7 @@ def epoch_order(seed: int, epoch: int, images: int, views: int) -> Tensor:
 
 def end_epoch(
     now: Progress,
+    team: Team,
     model: CapsuleModel,
     dataset: Any,
     validation: Split | None,
@@ -173,7 +233,9 @@ def end_epoch(
     plan: Plan,
 ) -> dict[str, Any]:
     """Adds the epoch's row to `now` and begins the next one."""
-    scores = evaluate(model, dataset, validation) if validation else None
+    scores = (
+        evaluate(model, dataset, validation, shard=team.share, add_up=team.add_up) if validation else None
+    )
     seconds = now.seconds - sum(row["seconds"] for row in now.rows)
     row = {
         "epoch": -(-now.step // plan.steps_per_epoch),

@@ -1,5 +1,7 @@
 """From a configuration to what the loop needs: a device, splits of the data, a model, an optimiser."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,13 +35,19 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def set_threads(threads: int | None) -> int:
-    """Sets, where asked to, and tells the number of threads that torch computes with.
-
-    Numbers too small for a float's full precision become zero from here on: saturated decoders have gradients of such
-    numbers, and processors take up to a hundred times as long for them.
-    """
+@contextlib.contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """Numbers too small for a float's full precision are zero in here: saturated decoders have gradients of such numbers, and
+    processors take up to a hundred times as long for them."""
     torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def set_threads(threads: int | None) -> int:
+    """Sets, where asked to, and tells the number of threads that torch computes with."""
     if threads:
         torch.set_num_threads(threads)
     return torch.get_num_threads()

@@ -1,4 +1,7 @@
-"""A run's folder: config.json, metrics.csv, result.json, last/ and best/ weights, state/. Never overwritten."""
+"""A run's folder: config.json, metrics.csv, result.json, last/ and best/ weights, state/. Never overwritten.
+
+`state/launch.json` says which call of torchrun began the run: workers that it starts again go on with it unasked.
+"""
 
 import csv
 import io
@@ -8,15 +11,22 @@ from typing import Any
 from capsnet.config import Config
 from capsnet.errors import CapsNetError
 from capsnet.files import atomic_write, read_json, write_json
+from capsnet.train.distributed import launch
 from capsnet.train.state import FILE as STATE
+
+LAUNCH = STATE.with_name("launch.json")
 
 
 class RunFolder:
-    """The files of one run. `finished` is a complete run's result, `started` whether there is a state to go on from."""
+    """The files of one run. `started`: whether there is a state to go on from."""
 
-    def __init__(self, path: Path, config: Config, *, resume: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        if resume:
+
+    def open(self, config: Config, *, resume: bool) -> dict[str, Any] | None:
+        """Refuses a folder that is not this run's, or is, without `resume`; gives the result of a complete run."""
+        path = self.path
+        if resume or self._begun_by_this_launch():
             if not path.is_dir():
                 raise CapsNetError(f"There is no run at {path} to resume; leave --resume out to start one.")
             if (path / "config.json").exists():
@@ -25,6 +35,12 @@ class RunFolder:
             raise CapsNetError(
                 f"{path} exists already; continue that run with --resume or choose another folder with --out."
             )
+        result = path / "result.json"
+        return read_json(result) if result.exists() else None
+
+    def _begun_by_this_launch(self) -> bool:
+        made = self.path / LAUNCH
+        return launch() is not None and made.is_file() and read_json(made) == {"launch": launch()}
 
     def _check_same(self, stored: Config, config: Config) -> None:
         different = stored.differences(config)
@@ -39,12 +55,9 @@ class RunFolder:
     def started(self) -> bool:
         return (self.path / STATE).exists()
 
-    @property
-    def finished(self) -> dict[str, Any] | None:
-        path = self.path / "result.json"
-        return read_json(path) if path.exists() else None
-
     def write_config(self, config: Config) -> None:
+        if launch() is not None:
+            write_json(self.path / LAUNCH, {"launch": launch()})
         write_json(self.path / "config.json", config.to_dict())
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
