@@ -23,7 +23,7 @@ from capsnet.train.recipes import get_recipe
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 LARGE, SMALL = 300_000, 30_000
-# Above and below 150 images/s in results/benchmarks/cost.json; the slowest of each last.
+# Above and below 150 images/s in results/benchmarks/cost_mnist.json; the slowest of each last.
 FAST = ("efficient_capsnet", "cnn_small", "base_capsnet", "cnn_hinton", "hfc", "ar_capsnet")
 SLOW = ("capsnet", "da_capsnet", "cnn_sabour", "matrix_capsnet", "vb_capsnet")
 BOTH = ("efficient_capsnet", "cnn_small")

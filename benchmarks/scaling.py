@@ -151,10 +151,9 @@ def measure_ray(trials: int = 4) -> dict[str, Any]:
 
 
 def estimate(seeds: int = 30) -> dict[str, Any]:
-    """Operations of all runs, divided by a measured rate of one core here and an assumed one of a GPU."""
-    speed = read_json(RESULTS / "speed.json")
-    network = create_model(speed["model"])
-    core = speed["images_per_second"]["1 process of 1 thread"]["median"] * BACKWARD * work(network)
+    """Images of all runs, divided by the measured speed of each system here; operations, by an assumed rate of a GPU."""
+    cost = read_json(RESULTS.parent / "benchmarks" / "cost.json")
+    measured = {row["name"]: row["training_images_per_second"] / cost["threads"] for row in cost["models"]}
     assumed = {
         "gpu_operations_per_second": 1e13,
         "gpu_seconds_per_step_at_least": 0.005,
@@ -176,7 +175,7 @@ def estimate(seeds: int = 30) -> dict[str, Any]:
             floor = plan.total_steps * assumed["gpu_seconds_per_step_at_least"]
             row[kind] = {
                 "images": seen,
-                "core_hours": operations / core / 3600,
+                "core_hours": seen / measured[name] / 3600,
                 "gpu_hours": max(operations / assumed["gpu_operations_per_second"], floor) / 3600,
             }
         rows.append(row)
@@ -195,8 +194,7 @@ def estimate(seeds: int = 30) -> dict[str, Any]:
         }
     return {
         "seeds": seeds,
-        "core_operations_per_second": core,
-        "measured_in": "speed.json",
+        "measured_in": "benchmarks/cost.json",
         "assumed": assumed,
         "models": rows,
         "totals": totals,

@@ -231,16 +231,16 @@ def test_an_epoch_shows_every_image_as_often_as_the_data_set_says():
 
 
 def test_numbers_too_small_for_full_precision_are_zero_only_while_training(tmp_path):
-    class Watch(Silent):
-        seen: list[float] = []
+    seen = []
 
+    class Watch(Silent):
         def step(self, *_):
-            self.seen.append(float(torch.tensor(1e-38) * 1e-3))
+            seen.append(float(torch.tensor(1e-38) * 1e-3))
 
     train(
         dataclasses.replace(CONFIG, recipe=dataclasses.replace(RECIPE, epochs=1)),
         tmp_path / "r",
         reporter=Watch(),
     )
-    assert set(Watch.seen) == {0.0}
+    assert set(seen) == {0.0}
     assert float(torch.tensor(1e-38) * 1e-3) > 0
