@@ -46,6 +46,28 @@ def mnist_table() -> str:
     return "\n".join(lines)
 
 
+def short_table() -> str:
+    """One short run on each kind of data."""
+    lines = [
+        "| data | network | image | images seen | test error | images/s | threads, load |",
+        "|---|---|---|---:|---|---:|---|",
+    ]
+    for r in read_results("short"):
+        named = [
+            (key, f"{r[key]:.2f} %") for key in r if key.startswith("test_") and key.endswith("error_percent")
+        ]
+        error = ", ".join(
+            f"{value} {key.removeprefix('test_').removesuffix('error_percent').strip('_')}".strip()
+            for key, value in named
+        )
+        shape = {"multimnist": "1x36x36", "toyviews": "2x48x48", "shapes": "3x64x64"}[r["dataset"]]
+        lines.append(
+            f"| {r['dataset']} | `{r['model']}` | {shape} | {r['images_seen']:,} | {error} | "
+            f"{r['images_per_second']:.0f} | {r['threads']}, {r['load'][0]:.1f} |"
+        )
+    return "\n".join(lines)
+
+
 def times_table() -> str:
     """What each whole run took."""
     lines = [
@@ -279,6 +301,7 @@ def scaling_estimate_table() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "mnist": ("README.md", mnist_table),
+    "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
     "export": ("README.md", export_table),
     "serve": ("README.md", serve_table),

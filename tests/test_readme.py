@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capsnet.cli import main
+from capsnet.data import load_dataset
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -26,6 +27,7 @@ SKIPPED = (
     "capsnet data make",
     "capsnet train mnist --model",
     "capsnet train path",
+    "capsnet train ./shapes",
     "capsnet train multimnist",
     "capsnet train toyviews",
     "capsnet trials",
@@ -69,6 +71,14 @@ def test_commands_run(command, in_a_folder_of_its_own, tmp_path, capsys):
     assert out
     if words[0] == "predict":
         assert "7" in out.splitlines()[0]
+
+
+def test_the_folder_of_pictures_can_be_made_and_read(tmp_path):
+    script = ROOT / "benchmarks" / "own_pictures.py"
+    subprocess.run([sys.executable, script, tmp_path / "shapes", "--images", "5"], check=True)
+    shapes = load_dataset(str(tmp_path / "shapes"), image_size=64)
+    assert shapes.image_shape == (3, 64, 64)
+    assert shapes.class_names == ("circle", "cross", "square", "triangle")
 
 
 def test_the_make_commands_exist():
