@@ -1,6 +1,7 @@
 """How fast the training loop is: whole-loop images/s against the bare forward + backward + step on a fixed batch.
 
-Also measured in the same run: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step.
+Also measured in the same run: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step; and the
+same convolutions alone, forward and backward on fixed inputs, whose operations a second are what the loop's are set against.
 See README.md for how a number is taken.
 
     python benchmarks/train_speed.py [--threads 2] [--seconds 12]
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import capsnet
 from capsnet.config import Config
@@ -28,7 +30,7 @@ from capsnet.train.loop import train as run_training
 from capsnet.train.loop import training_loss
 from capsnet.train.prepare import set_threads
 from capsnet.train.progress import Silent
-from capsnet.train.provenance import processor
+from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
 
 
@@ -54,6 +56,37 @@ def bare_step(batch_size: int, *, channels_last: bool, fused: bool, compiled: bo
         optimizer.step()
 
     return step
+
+
+def convolutions_alone(batch_size: int) -> Callable[[], None]:
+    """The encoder's convolutions one after the other, each on an input of its own shape; all gradients that training needs."""
+    model = capsnet.create_model("efficient_capsnet").to(memory_format=torch.channels_last)
+    calls: list[tuple[torch.nn.Conv2d, torch.Tensor, torch.Tensor]] = []
+
+    def note(layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        assert isinstance(layer, torch.nn.Conv2d)
+        given = inputs[0].detach().contiguous(memory_format=torch.channels_last)
+        calls.append((layer, given.requires_grad_(bool(calls)), torch.ones_like(output)))
+
+    layers = [layer for layer in model.encoder.modules() if isinstance(layer, torch.nn.Conv2d)]
+    hooks = [layer.register_forward_hook(note) for layer in layers]
+    model(torch.rand(batch_size, 1, 28, 28))
+    for hook in hooks:
+        hook.remove()
+
+    def step() -> None:
+        for layer, given, gradient in calls:
+            wanted = [layer.weight, *([given] if given.requires_grad else [])]
+            torch.autograd.grad(layer(given), wanted, gradient)
+
+    return step
+
+
+def operations(step: Callable[[], None]) -> int:
+    """Of one call, as torch counts them."""
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return counter.get_total_flops()
 
 
 def measure(step: Callable[[], None], batch_size: int, seconds: float) -> dict[str, float]:
@@ -106,10 +139,8 @@ def main() -> None:
     options = parser.parse_args()
     threads = set_threads(options.threads)
     result: dict[str, object] = {
-        "machine": processor(),
-        "threads": threads,
+        **provenance(torch.device("cpu"), threads),
         "load_before": [round(x, 2) for x in os.getloadavg()],
-        "torch": torch.__version__,
     }
     print(json.dumps(result), file=sys.stderr)
     for batch_size in (16, 64):
@@ -131,6 +162,24 @@ def main() -> None:
         part["channels last, again after the loop"] = again
         share = loop["images_per_second"] / statistics.mean([bare, again["images_per_second"]])
         part["share of the bare step"] = round(share, 3)
+        alone = convolutions_alone(batch_size)
+        part["convolutions alone"] = measure(alone, batch_size, options.seconds)
+        per_step = {
+            "loop": operations(bare_step(batch_size, **forms["channels last"])),
+            "alone": operations(alone),
+        }
+        rates = {
+            "loop": loop["images_per_second"],
+            "alone": part["convolutions alone"]["images_per_second"],  # type: ignore[index]
+        }
+        giga = {name: per_step[name] * rates[name] / batch_size / 1e9 for name in rates}
+        part["billion operations a second"] = {name: round(value, 1) for name, value in giga.items()}
+        part["share of the convolutions' operations a second"] = round(giga["loop"] / giga["alone"], 3)
+        print(
+            f"batch {batch_size:3d}  {giga['loop']:.1f} billion operations/s, "
+            f"{100 * giga['loop'] / giga['alone']:.1f} % of the convolutions' {giga['alone']:.1f}",
+            file=sys.stderr,
+        )
         print(
             f"batch {batch_size:3d}  whole loop {loop}; {100 * share:.1f} % of the bare step", file=sys.stderr
         )
