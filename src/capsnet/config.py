@@ -27,6 +27,8 @@ class Recipe:
     weight_decay: float = 0.0
     average: float | None = None
     """the decay of the moving average of the weights that is evaluated and kept, if any"""
+    plain_statistics: int = 0
+    """unvaried training images that BatchNorm's statistics are taken from before each evaluation; 0 keeps the training's own"""
     augmentation: str | None = None
     """by name; the data set's own when None"""
     images: int | None = None
@@ -45,6 +47,7 @@ class Recipe:
         _require(self.schedule in ("exponential", "cosine"), f"There is no schedule '{self.schedule}'.")
         _require(0 <= self.warmup < 1, f"The warm-up is a share of all steps below 1; got {self.warmup}.")
         _require(self.average is None or 0 < self.average < 1, f"average lies in (0, 1); got {self.average}.")
+        _require(self.plain_statistics >= 0, f"plain_statistics is at least 0; got {self.plain_statistics}.")
         _require(
             0 < self.reconstruct_fraction <= 1,
             f"reconstruct_fraction lies in (0, 1]; got {self.reconstruct_fraction}.",

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from capsnet.train.averaging import MovingAverage, RunningStatistics
+from capsnet.train.averaging import MovingAverage, RunningStatistics, take_statistics
 
 
 def test_the_average_follows_its_definition_statistics_included():
@@ -39,3 +39,15 @@ def test_running_statistics_are_the_mean_of_the_first_batches():
     torch.testing.assert_close(model[0].running_mean, torch.stack([b.mean(0) for b in batches]).mean(0))
     follower.follow(1000)
     assert model[0].momentum == 0.01
+
+
+def test_statistics_taken_anew_are_those_of_the_batches_and_nothing_else_changes():
+    model = nn.Sequential(nn.BatchNorm1d(3, momentum=0.01))
+    model(torch.randn(16, 3) + 100)
+    model.eval()
+    batches = [torch.randn(16, 3) + n for n in range(5)]
+    take_statistics(model, batches)
+    torch.testing.assert_close(model[0].running_mean, torch.stack([b.mean(0) for b in batches]).mean(0))
+    torch.testing.assert_close(model[0].running_var, torch.stack([b.var(0) for b in batches]).mean(0))
+    assert model[0].momentum == 0.01
+    assert not model.training

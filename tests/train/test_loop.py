@@ -244,3 +244,16 @@ def test_numbers_too_small_for_full_precision_are_zero_only_while_training(tmp_p
     )
     assert set(seen) == {0.0}
     assert float(torch.tensor(1e-38) * 1e-3) > 0
+
+
+def test_statistics_of_plain_images_are_what_is_evaluated_and_kept(tmp_path):
+    recipe = dataclasses.replace(RECIPE, epochs=1, plain_statistics=32, augmentation="byerly")
+    kept = {}
+    for name, images in (("plain", 32), ("own", 0)):
+        config = dataclasses.replace(CONFIG, recipe=dataclasses.replace(recipe, plain_statistics=images))
+        train(config, tmp_path / name)
+        kept[name] = tensors(tmp_path / name / "last")
+    statistics = [key for key in kept["own"] if "running" in key]
+    assert statistics
+    for key, value in kept["own"].items():
+        assert torch.equal(value, kept["plain"][key]) == ("running" not in key and "tracked" not in key), key

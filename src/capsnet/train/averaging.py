@@ -4,6 +4,7 @@ The decay is warmed up as min(decay, (1 + t)/(10 + t)), so that the average forg
 """
 
 import copy
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import torch
@@ -36,10 +37,30 @@ class RunningStatistics:
     momentum does: with a momentum of 0.01, a short run would otherwise be evaluated with the initial values' statistics."""
 
     def __init__(self, model: nn.Module) -> None:
-        norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-        self.norms = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
+        self.norms = [(norm, norm.momentum) for norm in _norms(model) if norm.momentum is not None]
 
     def follow(self, step: int) -> None:
         """To be called before step number `step`, from 0."""
         for norm, momentum in self.norms:
             norm.momentum = max(momentum, 1 / (step + 1))
+
+
+@torch.no_grad()
+def take_statistics(model: nn.Module, batches: Iterable[torch.Tensor]) -> None:
+    """BatchNorm's running statistics anew, as the plain mean over `batches`: those of unvaried images where training has seen
+    varied ones only."""
+    norms = [(norm, norm.momentum) for norm in _norms(model)]
+    for norm, _ in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a cumulative mean
+    training = model.training
+    model.train()
+    for images in batches:
+        model(images)
+    model.train(training)
+    for norm, momentum in norms:
+        norm.momentum = momentum
+
+
+def _norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    return [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]

@@ -24,9 +24,9 @@ from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
 from capsnet.functional.losses import reconstruction_loss
 from capsnet.models.base import CapsuleModel
-from capsnet.train.averaging import MovingAverage, RunningStatistics
+from capsnet.train.averaging import MovingAverage, RunningStatistics, take_statistics
 from capsnet.train.distributed import WHOLE, Share, Team, join_team
-from capsnet.train.finish import finish, keep_weights
+from capsnet.train.finish import evenly, finish, keep_weights
 from capsnet.train.prepare import (
     Plan,
     build_model,
@@ -180,6 +180,9 @@ def train_in(
 
             epoch_done = now.step % plan.steps_per_epoch == 0 or now.step == plan.total_steps
             if epoch_done:
+                if recipe.plain_statistics:
+                    plain = dataset.evaluation_batches(evenly(train_split, recipe.plain_statistics), 250)
+                    take_statistics(evaluated, (some.images for some in plain))
                 row = end_epoch(now, team, evaluated, dataset, validation_split, recipe, plan)
                 if team.leads:
                     keep_weights(folder, evaluated, dataset, config, now)
