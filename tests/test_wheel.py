@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ def capsnet_command(tmp_path_factory):
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(place), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = place.glob("capsnet-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        networks = [file for file in packed.infolist() if file.filename.endswith(".safetensors")]
+    assert all(file.filename.startswith("capsnet/weights/") for file in networks)
+    assert sum(file.file_size for file in networks) < 20e6
     venv.create(place / "env", with_pip=False, symlinks=True)
     python = place / "env" / "bin" / "python"
     # Folders named in a .pth join the path, but the .pth files in them, the checkout's own among them, are not read.

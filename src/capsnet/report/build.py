@@ -31,14 +31,15 @@ def build_report(
 
     Args:
         results: the folder of records; see `find_results`.
-        weights: networks to make figures from; the bundled ones when None. The first is the one looked at closely.
+        weights: networks to make figures from; the bundled ones and those in the results when None. The first is the one looked
+            at closely.
         say: hears what is being done.
     """
     found = Results(find_results(results))
     say("counting parameters and operations")
     costs = measure_costs()
     made = [cost_table(costs), *error_tables(found), equivariance_table(found), linear_table(found)]
-    names = default_weights() if weights is None else weights
+    names = default_weights(found.folder) if weights is None else weights
     pictures = draw_all(found, names, out / "figures", data_dir, say)
     report = Report(summary(found), mismatches(found, costs), made, pictures)
     atomic_write(out / "index.html", to_html(report).encode())

@@ -57,9 +57,10 @@ def _open(name: str, data_dir: Path | None, say: Callable[[str], None]) -> Subje
         return None
 
 
-def default_weights() -> list[str]:
-    """Bundled MNIST networks, Efficient-CapsNet first."""
+def default_weights(results: Path) -> list[str]:
+    """The MNIST networks in the package and among the results, Efficient-CapsNet first."""
     names = [name for name in bundled_names() if name.endswith(".mnist")]
+    names += map(str, (results / "weights").glob("*.mnist"))
     return sorted(names, key=lambda name: (not name.startswith("efficient_capsnet."), name))
 
 
