@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capsnet.analysis.plotting import BLUE, CYCLE, GREY, ORANGE, new_figure, save_figure
+from capsnet.analysis.plotting import BLUE, CYCLE, GREEN, GREY, ORANGE, PURPLE, SKY, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,24 +15,21 @@ TITLES = {
 }
 
 
-def draw_cumulative(result: dict[str, Any]) -> "Figure":
-    """The paper's four panels: mean cumulative variance against the number of components."""
+def draw_cumulative(result: dict[str, Any], *others: dict[str, Any]) -> "Figure":
+    """The paper's four panels: mean cumulative variance against the number of components; `others` for comparison."""
     figure = new_figure(7.2, 5.4)
     panels = figure.subplots(2, 2, sharex=True, sharey=True).flat
     components = list(range(1, len(result["table"]["x"]["cumulative_percent"]) + 1))
+    colours = (BLUE, GREEN, PURPLE, SKY)
     for axes, (name, entry) in zip(panels, result["table"].items(), strict=False):
-        axes.plot(components, entry["cumulative_percent"], "o-", color=BLUE, ms=3, label=result["model"])
-        axes.plot(
-            components, entry["random_cumulative_percent"], "o--", color=ORANGE, ms=3, label="random vectors"
-        )
+        for colour, each in zip(colours, (result, *others), strict=False):
+            curve = each["table"][name]["cumulative_percent"][: len(components)]
+            label = f"{each['model']}, first {curve[0]:.1f} %"
+            axes.plot(components[: len(curve)], curve, "o-", color=colour, ms=3, label=label)
+        random = entry["random_cumulative_percent"]
+        label = f"random vectors, first {random[0]:.1f} %"
+        axes.plot(components, random, "o--", color=ORANGE, ms=3, label=label)
         axes.set_title(TITLES[name])
-        axes.annotate(
-            f"{entry['cumulative_percent'][0]:.1f} %",
-            (1, entry["cumulative_percent"][0]),
-            xytext=(6, -4),
-            textcoords="offset points",
-            fontsize=8,
-        )
     last = list(figure.axes)[3]
     for colour, (name, entry) in zip(CYCLE, result["table"].items(), strict=False):
         if name != "y":  # as many samples as on x
@@ -85,7 +82,7 @@ def draw_linear(result: dict[str, Any]) -> "Figure":
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.axvline(1, color=GREY, lw=0.8)
-    axes.set_xlabel("R squared on images not fitted to (dots: classes; below 0 drawn at 0)")
+    axes.set_xlabel("R squared on images not fitted to\n(dots: classes; below 0 drawn at 0)")
     return figure
 
 

@@ -93,7 +93,8 @@ def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
         # Neither format may name the day: the same numbers must give the same file.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         with replacing(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+            # Tight: a label beside a picture of fixed proportions may reach beyond the figure.
+            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata, bbox_inches="tight")
         written.append(path)
     return written
 

@@ -89,13 +89,13 @@ def network_figures(out: Path) -> list[Picture]:
 
 
 def equivariance_figures(results: Results, out: Path) -> list[Picture]:
-    records = [r for r in results.of("equivariance") if r["model"] == "efficient_capsnet"]
-    if not records:
+    records = sorted(results.of("equivariance"), key=lambda r: r["model"] != "efficient_capsnet")
+    if not records or records[0]["model"] != "efficient_capsnet":
         return []
-    record = records[0]
+    record, *others = records
     names = tuple(map(str, range(len(record["table"]["x"]["by_class_percent"]))))
     figures = (
-        ("equivariance", "Cumulative variance", draw_cumulative(record), "the paper's four panels"),
+        ("equivariance", "Cumulative variance", draw_cumulative(record, *others), "the paper's four panels"),
         ("equivariance-classes", "First component by class", draw_classes(record, names), "for each digit"),
         ("equivariance-linear", "Linear read-out", draw_linear(record), "beyond the paper"),
     )
