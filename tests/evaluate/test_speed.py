@@ -7,22 +7,15 @@ from capsnet.errors import CapsNetError
 from capsnet.evaluate.speed import measure
 
 
-def test_cost_is_measured_beside_what_the_paper_reports(capfd):
-    main(
-        [
-            "analyze",
-            "cost",
-            "efficient_capsnet",
-            "--batch",
-            "2",
-            "--seconds",
-            "0.1",
-            "--threads",
-            "1",
-            "--json",
-        ]
-    )
+def measured(capfd, *words):
+    """The one row that `capsnet analyze cost` prints."""
+    main(["analyze", "cost", *words, "--batch", "2", "--seconds", "0.1", "--threads", "1", "--json"])
     (row,) = json.loads(capfd.readouterr().out)["models"]
+    return row
+
+
+def test_cost_is_measured_beside_what_the_paper_reports(capfd):
+    row = measured(capfd, "efficient_capsnet")
     assert row["encoder_parameters"] == 161_824
     assert row["reported"] == {"parameters_k": 161, "operations_g": 0.06}
     assert row["training_images_per_second"] > 1
@@ -36,21 +29,4 @@ def test_a_measurement_that_fails_says_which():
 
 
 def test_models_are_sized_for_a_data_set(capfd):
-    main(
-        [
-            "analyze",
-            "cost",
-            "cnn_small",
-            "--data",
-            "smallnorb",
-            "--batch",
-            "2",
-            "--seconds",
-            "0.1",
-            "--threads",
-            "1",
-            "--json",
-        ]
-    )
-    (row,) = json.loads(capfd.readouterr().out)["models"]
-    assert row["encoder_parameters"] == 198_613
+    assert measured(capfd, "cnn_small", "--data", "smallnorb")["encoder_parameters"] == 198_613
