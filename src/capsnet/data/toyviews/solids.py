@@ -8,6 +8,7 @@ Letters: p (3, N) points, float32; x forward, y to the left, z up. A mirrored pa
 that one part is a pair: two wings, two wheels.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -49,7 +50,7 @@ def walk(start: Vector, pitch: float, length: float, side: float = 0.0) -> Vecto
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(ABC):
     mirrored: bool = False
     albedo: float = 1.0  # of the body's paint
 
@@ -58,8 +59,8 @@ class Part:
             p = np.stack([p[0], np.abs(p[1]), p[2]])
         return self._distance(p)
 
-    def _distance(self, p: Floats) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def _distance(self, p: Floats) -> Floats: ...
 
 
 @dataclass(frozen=True, kw_only=True)
