@@ -87,4 +87,6 @@ class DenseCapsules(nn.Module):
         if self.takes_activations:
             arguments["activations"] = length(capsules) if activations is None else activations
         vote = compute_votes if self.weight.ndim == 4 else compute_shared_votes
-        return self.routing.function(vote(capsules, self.weight), **arguments)
+        # Couplings are exponentials of sums: half of float32's digits are not enough for them.
+        with torch.autocast(capsules.device.type, enabled=False):
+            return self.routing.function(vote(capsules.to(self.weight.dtype), self.weight), **arguments)

@@ -51,5 +51,14 @@ class PrimaryCapsules(nn.Module):
 
     def forward(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b i d"]:
         batch, channels = features.shape[:2]
-        numbers = self.depthwise(features).reshape(batch, channels // self.size, self.size, -1)
+        numbers = self._filter(features).reshape(batch, channels // self.size, self.size, -1)
         return self.squash(numbers.movedim(3, 1).reshape(batch, -1, self.size))
+
+    def _filter(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h2 w2"]:
+        weight, bias = self.depthwise.weight, self.depthwise.bias
+        if self.training and features.shape[2:] == weight.shape[2:] and bias is not None:
+            # A filter as large as the map is one weighted sum; convolution kernels take ten times as long for its gradients.
+            # Channels come last, as the convolutions before it lay out their maps and want the gradients.
+            weighted = features.permute(0, 2, 3, 1) * weight.permute(1, 2, 3, 0).contiguous()
+            return (weighted.sum(dim=(1, 2)) + bias)[..., None, None]
+        return self.depthwise(features)
