@@ -74,6 +74,8 @@ class Config:
     threads: int | None = None
     precision: Literal["float32", "bf16"] = "float32"
     compile: bool = False
+    test: bool = True
+    """False leaves the test set unread: for runs that choose settings"""
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, f"--seed is a whole number from 0; got {self.seed}.")

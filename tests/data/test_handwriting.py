@@ -17,10 +17,10 @@ def images() -> Tensor:
     return load_dataset("mnist").train.images[:500]
 
 
-def test_with_all_amounts_at_zero_nothing_changes(images: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DEGREES", "SLANT", "SIZE", "SHIFT", "WOBBLE", "THICKNESS", "ERASED"):
-        monkeypatch.setattr(handwriting, name, 0.0)
-    torch.testing.assert_close(handwriting.handwriting(images, seeded()), images / 256, atol=1e-4, rtol=0)
+def test_with_all_amounts_at_zero_nothing_changes(images: Tensor) -> None:
+    still = handwriting.Amounts(*[0.0] * len(handwriting.Amounts._fields))
+    varied = handwriting.handwriting(images, seeded(), still)
+    torch.testing.assert_close(varied, images / 256, atol=1e-4, rtol=0)
 
 
 def test_thickness_adds_and_removes_ink(images: Tensor) -> None:

@@ -7,6 +7,7 @@ Letters: B batch, H x W image, K x K knots of the displacement field.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, UInt8
@@ -17,40 +18,59 @@ from capsnet.data.mnist import PREPROCESSING
 
 DIVISOR = PREPROCESSING.divisor
 CUT = 2.5
-DEGREES = 7.0
-SLANT = 0.12
-SIZE = 0.07
-SHIFT = 1.0
-WOBBLE = 0.9
 KNOTS = 5
-THICKNESS = 0.5
-ERASED = 0.5
 ERASED_SIDE = 4
 
 
-def handwriting(images: UInt8[Tensor, "b 1 h w"], generator: Generator) -> Float[Tensor, "b 1 h w"]:
-    """Pixels / 256, in [0, 1). All amounts are deviations: degrees, pixels across per pixel down, log factors, pixels."""
+class Amounts(NamedTuple):
+    """How much digits vary: deviations, but for the largest `thickness` and the share of images with an erased square."""
+
+    degrees: float = 7.0
+    slant: float = 0.12
+    """pixels across per pixel down"""
+    size: float = 0.07
+    """log factor, on each axis by itself"""
+    shift: float = 1.0
+    """pixels"""
+    wobble: float = 0.9
+    """pixels"""
+    thickness: float = 0.5
+    erased: float = 0.5
+
+
+MILD = Amounts()
+STRONG = Amounts(degrees=10.0, slant=0.18, size=0.1, shift=1.3, wobble=1.2, thickness=0.7)
+
+
+def handwriting(
+    images: UInt8[Tensor, "b 1 h w"], generator: Generator, amounts: Amounts = MILD
+) -> Float[Tensor, "b 1 h w"]:
+    """Pixels / 256, in [0, 1)."""
     b, _, height, width = images.shape
     device = generator.device
     normal = torch.randn(b, 7, generator=generator, device=device).clamp_(-CUT, CUT)
     knots = torch.randn(b, 2, KNOTS, KNOTS, generator=generator, device=device).clamp_(-CUT, CUT)
     uniform = torch.rand(b, 4, generator=generator, device=device)
-    affine = F.affine_grid(_affine(normal, height, width), [b, 1, height, width], align_corners=False)
-    wobble = F.interpolate(WOBBLE * knots, (height, width), mode="bicubic", align_corners=True)
+    affine = F.affine_grid(
+        _affine(normal, amounts, height, width), [b, 1, height, width], align_corners=False
+    )
+    wobble = F.interpolate(amounts.wobble * knots, (height, width), mode="bicubic", align_corners=True)
     grid = affine + wobble.movedim(1, -1) * torch.tensor([2 / width, 2 / height], device=device)
     moved = F.grid_sample(
         images.float() / DIVISOR, grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
-    inked = _thickness(moved.clamp_(0, 255 / DIVISOR), 2 * uniform[:, 0] - 1)
-    return _erased(inked, uniform[:, 1:])
+    inked = _thickness(moved.clamp_(0, 255 / DIVISOR), amounts.thickness * (2 * uniform[:, 0] - 1))
+    return _erased(inked, uniform[:, 1:], amounts.erased)
 
 
-def _affine(normal: Float[Tensor, "b 7"], height: int, width: int) -> Float[Tensor, "b 2 3"]:
+def _affine(
+    normal: Float[Tensor, "b 7"], amounts: Amounts, height: int, width: int
+) -> Float[Tensor, "b 2 3"]:
     """Where each output pixel comes from, for `affine_grid`: a turn, a slant and a size about the centre, then a shift."""
-    theta = math.radians(DEGREES) * normal[:, 0]
-    cos, sin, slant = theta.cos(), theta.sin(), SLANT * normal[:, 1]
-    wide, high = (SIZE * normal[:, 2]).exp(), (SIZE * normal[:, 3]).exp()
-    across, down = SHIFT * normal[:, 4] * 2 / width, SHIFT * normal[:, 5] * 2 / height
+    theta = math.radians(amounts.degrees) * normal[:, 0]
+    cos, sin, slant = theta.cos(), theta.sin(), amounts.slant * normal[:, 1]
+    wide, high = (amounts.size * normal[:, 2]).exp(), (amounts.size * normal[:, 3]).exp()
+    across, down = amounts.shift * normal[:, 4] * 2 / width, amounts.shift * normal[:, 5] * 2 / height
     return torch.stack(
         [wide * cos, wide * (sin + slant) * height / width, across,
          -high * sin * width / height, high * cos, down], dim=1,
@@ -61,13 +81,15 @@ def _thickness(images: Float[Tensor, "b 1 h w"], amount: Float[Tensor, "b"]) -> 
     """Strokes move towards their dilation where the amount is above zero, towards their erosion below, as bright as before."""
     thick = F.max_pool2d(images, 3, 1, 1)
     thin = -F.max_pool2d(-images, 3, 1, 1)
-    share = (THICKNESS * amount).view(-1, 1, 1, 1)
+    share = amount.view(-1, 1, 1, 1)
     inked = images + share.clamp_min(0) * (thick - images) + share.clamp_max(0) * (images - thin)
     brightest = images.amax(dim=(2, 3), keepdim=True), inked.amax(dim=(2, 3), keepdim=True)
     return inked * (brightest[0] / brightest[1].clamp_min(1 / DIVISOR))
 
 
-def _erased(images: Float[Tensor, "b 1 h w"], uniform: Float[Tensor, "b 3"]) -> Float[Tensor, "b 1 h w"]:
+def _erased(
+    images: Float[Tensor, "b 1 h w"], uniform: Float[Tensor, "b 3"], some: float
+) -> Float[Tensor, "b 1 h w"]:
     """A square of zeros somewhere in the middle of some of the images."""
     height, width = images.shape[-2:]
     corner = ERASED_SIDE + uniform[:, :2] * (
@@ -78,5 +100,5 @@ def _erased(images: Float[Tensor, "b 1 h w"], uniform: Float[Tensor, "b 3"]) -> 
     inside = ((row >= 0) & (row < ERASED_SIDE))[:, :, None] & ((column >= 0) & (column < ERASED_SIDE))[
         :, None
     ]
-    chosen = (uniform[:, 2] < ERASED).view(-1, 1, 1)
+    chosen = (uniform[:, 2] < some).view(-1, 1, 1)
     return images.masked_fill((inside & chosen)[:, None], 0.0)

@@ -71,15 +71,17 @@ def finish(
     now: Progress,
     threads: int,
 ) -> dict[str, Any]:
-    """Tests the selected weights (the best on validation; the last without one), once, and writes the run's result."""
+    """Tests the selected weights (the best on validation; the last without one), once, unless the run is one that chooses
+    settings, and writes the run's result."""
     selected = "best" if now.best_key else "last"
     with team.agreeing():
         chosen = load(str(run.path / selected)) if team.leads else copy.deepcopy(model)
         chosen = chosen.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     team.copy_from_leader(chosen)
-    seen = Recorder()
-    test = evaluate(chosen, dataset, dataset.test, on_scores=seen, shard=team.share, add_up=team.add_up)
-    seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
+    seen, test = Recorder(), None
+    if config.test:
+        test = evaluate(chosen, dataset, dataset.test, on_scores=seen, shard=team.share, add_up=team.add_up)
+        seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
     training = evaluate(
         chosen,
         dataset,
@@ -90,7 +92,8 @@ def finish(
     result: dict[str, Any] = {}
     with team.agreeing():
         if team.leads:
-            seen.write(run.path)
+            if test:
+                seen.write(run.path)
             origin = {**provenance(team.device, threads), "processes": team.size}
             result = describe(
                 run.path / selected,
@@ -118,7 +121,7 @@ def describe(
     recipe: Recipe,
     plan: Plan,
     now: Progress,
-    test: Evaluation,
+    test: Evaluation | None,
     training: Evaluation,
     origin: dict[str, Any],
 ) -> dict[str, Any]:
@@ -127,7 +130,7 @@ def describe(
     score: dict[str, Any] = {
         **training.named_errors("train_"),
         "validation_error_percent": now.best_key[0] if now.best_key else None,
-        **test.named_errors("test_"),
+        **(test.named_errors("test_") if test else dict.fromkeys(training.named_errors("test_"))),
     }
     card = make_card(dataset, config, epochs_kept, score)
     save(chosen, weights, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
@@ -139,9 +142,9 @@ def describe(
         "epochs": plan.epochs,
         "images_seen": plan.images_seen(recipe.batch_size),
         **score,
-        "test_errors": test.wrong_images,
-        "test_images": test.images,
-        "test_loss": test.loss,
+        "test_errors": test.wrong_images if test else None,
+        "test_images": test.images if test else 0,
+        "test_loss": test.loss if test else None,
         "selected": {"weights": weights.name, "epoch": epochs_kept},
         "images_per_second": sum(r["images_per_second"] * r["seconds"] for r in now.rows) / now.seconds,
         "seconds": now.seconds,

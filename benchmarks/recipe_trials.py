@@ -1,0 +1,68 @@
+"""Short trainings of Efficient-CapsNet on MNIST that differ in one setting each, for choosing the recipe `fast`.
+
+Every trial trains on 50,000 images and is judged on the other 10,000 of the training set, the same for all trials; the test
+set is not read. A trial's last epoch counts, by its loss first and its errors second. Each goes to results/recipe_trials as it
+ends; docs/records.md says what came of it.
+
+    python benchmarks/recipe_trials.py --runs ../runs/trials [--threads N] NAME [NAME ...]
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from capsnet.config import Config, Recipe
+from capsnet.files import write_json
+from capsnet.train.loop import train
+from capsnet.train.progress import Lines
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "recipe_trials"
+HELD_OUT = 10_000
+BASE = Recipe(
+    name="trial",
+    epochs=5,
+    batch_size=64,
+    learning_rate=3e-3,
+    schedule="cosine",
+    warmup=0.1,
+    average=0.999,
+    plain_statistics=5000,
+)
+TRIALS: dict[str, dict[str, Any]] = {
+    "byerly": {"augmentation": "byerly"},
+    "handwriting": {"augmentation": "handwriting"},
+    "handwriting-strong": {"augmentation": "handwriting_strong"},
+    "rate-0.006": {"augmentation": "handwriting", "learning_rate": 6e-3},
+    "batch-32": {"augmentation": "handwriting", "batch_size": 32},
+    "weight-decay": {"augmentation": "handwriting", "weight_decay": 0.05},
+    "reconstruct-less": {"augmentation": "handwriting", "reconstruct_fraction": 0.25},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+", choices=TRIALS, metavar="NAME")
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--threads", type=int)
+    options = parser.parse_args()
+    console = Console()
+    for name in options.names:
+        config = Config(
+            "mnist",
+            "efficient_capsnet",
+            dataclasses.replace(BASE, **TRIALS[name]),
+            validation=HELD_OUT,
+            threads=options.threads,
+            precision="bf16",
+            test=False,
+        )
+        folder = options.runs / name
+        result = train(config, folder, resume=folder.exists(), reporter=Lines(console))
+        write_json(RESULTS / f"{name}.json", {"trial": name, **result})
+
+
+if __name__ == "__main__":
+    main()
