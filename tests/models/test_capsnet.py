@@ -6,6 +6,7 @@ import torch
 from capsnet import create_model
 from capsnet.errors import CapsNetError
 from capsnet.functional import margin_loss, reconstruction_loss, squash_sabour
+from capsnet.models.base import SpreadModel
 
 SMALL = {"image_shape": (1, 20, 20), "channels": 16, "types": 4}
 
@@ -173,6 +174,12 @@ def test_small_ones_overfit_32_images(name):
 
 def test_ar_capsnet_overfits_32_images():
     assert overfit(create_model("ar_capsnet", (1, 12, 12), dropout=0.0), steps=60, lr=1e-3) == 32
+
+
+def test_efficient_capsnet_with_em_routing_overfits_32_images():
+    model = create_model("efficient_capsnet", (1, 20, 20), routing="em")
+    assert isinstance(model, SpreadModel)
+    assert overfit(model, steps=40, lr=2e-3) == 32
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ import pytest
 
 import capsnet
 from capsnet.cli import main
+from capsnet.evaluate.metrics import evaluate
+from capsnet.train import finish
 
 SHORT = ["--epochs", "1", "--limit", "60", "--threads", "1"]
 
@@ -47,6 +49,20 @@ def test_training_prints_a_table_for_people(capfd, tmp_path):
 def test_bfloat16_trains(capfd, tmp_path):
     result = result_of(capfd, "sliced_mnist", *SHORT, "--precision", "bf16", "--out", tmp_path / "run")
     assert result["curve"][0]["loss"] < 2
+
+
+def test_a_run_that_chooses_settings_leaves_the_test_set_unread(capfd, tmp_path, monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(
+        finish, "evaluate", lambda m, d, split, **k: looked_at.append(split) or evaluate(m, d, split, **k)
+    )
+    result = result_of(capfd, "sliced_mnist", *SHORT, "--no-test", "--out", tmp_path / "run")
+    assert result["test_error_percent"] is None
+    assert result["validation_error_percent"] is not None
+    assert not (tmp_path / "run" / "predictions.safetensors").exists()
+    assert len(looked_at) == 1, "the training images alone"
+    main(["train", "sliced_mnist", *SHORT, "--no-test", "--out", str(tmp_path / "table")])
+    assert "test error" not in capfd.readouterr().out
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ def train(
     images: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
+    no_test: Flag = False,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
     image_size: Maybe[int] = None,
@@ -61,6 +62,7 @@ def train(
         images: Stop after this many images seen, whatever the epochs.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
+        no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
         image_size: The side, in pixels, that your own pictures are brought to.
@@ -85,6 +87,7 @@ def train(
         "init": init,
         "precision": precision,
         "compile": compile or None,
+        "test": False if no_test else None,
         "threads": threads,
         "device": device if device != "auto" else None,
     }

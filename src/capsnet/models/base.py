@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from capsnet.card import Card
 from capsnet.errors import CapsNetError
-from capsnet.functional.losses import cross_entropy, margin_loss
+from capsnet.functional.losses import cross_entropy, margin_loss, spread_loss
 from capsnet.functional.squashing import length
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.registry import Architecture, ImageShape
@@ -61,6 +61,25 @@ class CapsuleModel(nn.Module):
     ) -> Float[Tensor, ""]:
         """Eq. 7. `progress`, from 0 to 1 over training, is for losses that change on the way."""
         return margin_loss(output.scores, targets)
+
+
+class SpreadModel(CapsuleModel):
+    """Trained with the spread loss, for EM routing. Its activations start near one half and leave it slowly: the margin loss,
+    which wants most of them near zero at once, would first unlearn what tells the classes apart."""
+
+    def classification_loss(
+        self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
+    ) -> Float[Tensor, ""]:
+        """Hinton et al. 2018 eq. 3, with a margin that grows with `progress`."""
+        return spread_loss(output.scores, targets, margin=0.2 + 0.7 * progress)
+
+
+def capsule_model(
+    encoder: nn.Module, decoder: nn.Module | None, image_shape: ImageShape, routing: str | None
+) -> CapsuleModel:
+    """A model with the loss that suits its routing's activations."""
+    kind = SpreadModel if routing == "em" else CapsuleModel
+    return kind(encoder, decoder, image_shape)
 
 
 class SoftmaxModel(CapsuleModel):

@@ -21,7 +21,7 @@ from capsnet.errors import CapsNetError
 from capsnet.functional.losses import margin_loss
 from capsnet.functional.routing import get_routing
 from capsnet.layers import ConvPrimaryCapsules, DenseCapsules
-from capsnet.models.base import CapsuleModel, Output, build_decoder
+from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
 from capsnet.registry import ImageShape, register_model
 
 KERNEL = 9
@@ -119,4 +119,6 @@ def capsnet(
     """CapsNet with dynamic or any other routing, for images of 17 pixels a side and more."""
     encoder = CapsNetEncoder(image_shape, num_classes, channels=channels, types=types, **routing_options)
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
+    if routing_options.get("routing") == "em":
+        return capsule_model(encoder, built, image_shape, "em")
     return CapsNet(encoder, built, image_shape, original_loss=original_loss)

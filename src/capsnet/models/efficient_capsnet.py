@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from capsnet.errors import CapsNetError
 from capsnet.layers import DenseCapsules, PrimaryCapsules
 from capsnet.layers.initialisation import he_normal_
-from capsnet.models.base import CapsuleModel, Output, build_decoder
+from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
 from capsnet.registry import ImageShape, register_model
 
 CHANNELS = (32, 64, 64, 128)
@@ -154,7 +154,8 @@ def efficient_capsnet(
         capsule_layers=capsule_layers,
         **routing_options,
     )
-    return CapsuleModel(encoder, build_decoder(decoder, num_classes * CLASS_SIZE, image_shape), image_shape)
+    built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
+    return capsule_model(encoder, built, image_shape, routing_options.get("routing"))
 
 
 @register_model(image_shape=(2, 48, 48), num_classes=5)
@@ -172,7 +173,7 @@ def efficient_capsnet_smallnorb(
         **routing_options,
     )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape, default="conv")
-    return CapsuleModel(encoder, built, image_shape)
+    return capsule_model(encoder, built, image_shape, routing_options.get("routing"))
 
 
 @register_model(image_shape=(1, 36, 36), num_classes=10)
@@ -188,4 +189,5 @@ def efficient_capsnet_multimnist(
         primary_stride=2,
         **routing_options,
     )
-    return CapsuleModel(encoder, build_decoder(decoder, num_classes * CLASS_SIZE, image_shape), image_shape)
+    built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
+    return capsule_model(encoder, built, image_shape, routing_options.get("routing"))

@@ -13,9 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
-from capsnet.functional.losses import spread_loss
 from capsnet.layers.conv_capsules import SIZE, ClassCapsules, ConvCapsules, MatrixPrimaryCapsules
-from capsnet.models.base import CapsuleModel, Output, build_decoder
+from capsnet.models.base import CapsuleModel, Output, SpreadModel, build_decoder
 from capsnet.registry import ImageShape, register_model
 
 TYPES = (32, 32, 32, 32)
@@ -57,16 +56,6 @@ class MatrixEncoder(nn.Module):
         return Output(poses, activations, coupled if coupling else None, activations.logit(eps=1e-6))
 
 
-class MatrixCapsNet(CapsuleModel):
-    """Trained with the spread loss."""
-
-    def classification_loss(
-        self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
-    ) -> Float[Tensor, ""]:
-        """Hinton et al. 2018 eq. 3, with a margin that grows with `progress`."""
-        return spread_loss(output.scores, targets, margin=0.2 + 0.7 * progress)
-
-
 @register_model(image_shape=(2, 32, 32), num_classes=5)
 def matrix_capsnet(
     image_shape: ImageShape,
@@ -78,4 +67,4 @@ def matrix_capsnet(
 ) -> CapsuleModel:
     """The network of the smallNORB experiments; it has no decoder unless asked for one."""
     encoder = MatrixEncoder(image_shape, num_classes, types=types, iterations=iterations)
-    return MatrixCapsNet(encoder, build_decoder(decoder, num_classes * SIZE, image_shape), image_shape)
+    return SpreadModel(encoder, build_decoder(decoder, num_classes * SIZE, image_shape), image_shape)
