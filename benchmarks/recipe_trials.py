@@ -31,14 +31,15 @@ BASE = Recipe(
     average=0.999,
     plain_statistics=5000,
 )
+HARDEST = {"augmentation": "handwriting", "batch_size": 128, "learn_from": 0.99}
 TRIALS: dict[str, dict[str, Any]] = {
     "byerly": {"augmentation": "byerly"},
     "handwriting": {"augmentation": "handwriting"},
-    "handwriting-strong": {"augmentation": "handwriting_strong"},
-    "rate-0.006": {"augmentation": "handwriting", "learning_rate": 6e-3},
-    "batch-32": {"augmentation": "handwriting", "batch_size": 32},
-    "weight-decay": {"augmentation": "handwriting", "weight_decay": 0.05},
-    "reconstruct-less": {"augmentation": "handwriting", "reconstruct_fraction": 0.25},
+    "hardest": HARDEST,
+    "hardest-strong": HARDEST | {"augmentation": "handwriting_strong"},
+    "hardest-rate-0.006": HARDEST | {"learning_rate": 6e-3},
+    "hardest-batch-64": HARDEST | {"batch_size": 64},
+    "hardest-weight-decay": HARDEST | {"weight_decay": 0.05},
 }
 
 

@@ -46,6 +46,25 @@ def mnist_table() -> str:
     return "\n".join(lines)
 
 
+def trials_table() -> str:
+    """A row a trial of the recipe's search, the lowest validation loss first."""
+    lines = [
+        "| trial | differs from `byerly` in | epochs | validation loss | errors of 10,000 | lowest loss, at epoch |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    runs = {run["trial"]: run for run in read_results("recipe_trials")}
+    base = runs["byerly"]["config"]["recipe"]
+    for name, run in sorted(runs.items(), key=lambda item: item[1]["curve"][-1]["validation_loss"]):
+        recipe, curve = run["config"]["recipe"], run["curve"]
+        changed = ", ".join(f"{k} {v}" for k, v in recipe.items() if v != base.get(k) and k != "name") or "-"
+        last, lowest = curve[-1], min(curve, key=lambda row: row["validation_loss"])
+        lines.append(
+            f"| {name} | {changed} | {last['epoch']} | {last['validation_loss']:.5f} | "
+            f"{round(100 * last['validation_error_percent'])} | {lowest['epoch']} |"
+        )
+    return "\n".join(lines)
+
+
 def short_table() -> str:
     """One short run on each kind of data."""
     lines = [
@@ -301,6 +320,7 @@ def scaling_estimate_table() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "mnist": ("README.md", mnist_table),
+    "recipe-trials": ("docs/records.md", trials_table),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
     "export": ("README.md", export_table),

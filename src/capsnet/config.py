@@ -38,6 +38,8 @@ class Recipe:
     reconstruction_weight: float = 0.392
     reconstruct_fraction: float = 1.0
     """the share of each batch that is reconstructed, where the decoder is the cost"""
+    learn_from: float = 1.0
+    """the share of each batch's loss that is learned from, by the fewest images that hold it; 1 takes every image"""
 
     def __post_init__(self) -> None:
         _require(self.epochs >= 1, f"--epochs is at least 1; got {self.epochs}.")
@@ -52,6 +54,7 @@ class Recipe:
             0 < self.reconstruct_fraction <= 1,
             f"reconstruct_fraction lies in (0, 1]; got {self.reconstruct_fraction}.",
         )
+        _require(0 < self.learn_from <= 1, f"learn_from lies in (0, 1]; got {self.learn_from}.")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def train(
     Args:
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name (see `capsnet models`); the paper's for the data set when left out.
-        recipe: quick, paper, authors or budget; quick when left out.
+        recipe: fast, quick, paper, authors or budget; quick when left out.
         seed: Fixes everything random; 0 when left out.
         epochs: In place of the recipe's, which gives small data sets more.
         images: Stop after this many images seen, whatever the epochs.
@@ -72,7 +72,7 @@ def train(
         config: A run's config.json, to run it again; the options given beside it count.
         device: auto, cpu, cuda or mps.
         threads: Of the CPU; all when left out.
-        precision: bf16 for devices that gain from it.
+        precision: bf16 for devices that gain from it, CPUs with instructions for it among them.
         compile: With torch.compile.
         data_dir: Where data sets are looked for first.
         out: The run's folder; runs/DATASET-MODEL-RECIPE-sSEED when left out.

@@ -43,6 +43,7 @@ def trials(
     data_options: Pairs = (),
     device: str = "auto",
     threads: Maybe[int] = None,
+    precision: Literal["float32", "bf16"] = "float32",
     data_dir: Maybe[Path] = None,
     out: Maybe[Path] = None,
     record: Maybe[Path] = None,
@@ -57,7 +58,7 @@ def trials(
     Args:
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name; the paper's for the data set when left out.
-        recipe: quick, paper or authors; quick when left out.
+        recipe: fast, quick, paper, authors or budget; quick when left out.
         seeds: How many seeds.
         first_seed: The first of them.
         jobs: How many train at once on this machine; the CPU's threads are divided among them.
@@ -75,6 +76,7 @@ def trials(
         data_options: The data set's own, such as views=azimuth.
         device: auto, cpu, cuda or mps.
         threads: Of each trial; the cores divided by --jobs, or --cpus-per-trial, when left out.
+        precision: bf16 for devices that gain from it, CPUs with instructions for it among them.
         data_dir: Where data sets are looked for first.
         out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
         record: Also keep each result as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
@@ -103,6 +105,7 @@ def trials(
         validation=validation,
         device=device,
         threads=threads,
+        precision=precision,
         model_options={
             **parse_pairs(model_options, "--model-options"),
             **({"decoder": False} if no_reconstruction else {}),

@@ -22,9 +22,21 @@ def margin_loss(
     absent_weight: float = 0.5,
 ) -> Float[Tensor, ""]:
     """Eq. 7: pulls present classes above `upper` and absent ones below `lower`; zero once both margins are met."""
+    return margin_losses(lengths, targets, upper=upper, lower=lower, absent_weight=absent_weight).mean()
+
+
+def margin_losses(
+    lengths: Float[Tensor, "b j"],
+    targets: Float[Tensor, "b j"],
+    *,
+    upper: float = 0.9,
+    lower: float = 0.1,
+    absent_weight: float = 0.5,
+) -> Float[Tensor, "b"]:
+    """Eq. 7 of each image by itself."""
     present = targets * (upper - lengths).relu().square()
     absent = (1 - targets) * (lengths - lower).relu().square()
-    return (present + absent_weight * absent).sum(dim=1).mean()
+    return (present + absent_weight * absent).sum(dim=1)
 
 
 def reconstruction_loss(images: Float[Tensor, "b *s"], targets: Float[Tensor, "b *s"]) -> Float[Tensor, ""]:

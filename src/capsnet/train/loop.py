@@ -42,6 +42,7 @@ from capsnet.train.progress import Reporter, Silent
 from capsnet.train.randomness import derive_seed, generator, seed_dropout
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.schedule import learning_rate
+from capsnet.train.selection import hardest
 from capsnet.train.state import Progress, diverged, load_state, save_state
 
 
@@ -162,7 +163,9 @@ def train_in(
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(recipe, now.step, plan.steps_per_epoch, plan.total_steps)
             with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-                loss = objective(batch, now.step / plan.total_steps)
+                if recipe.learn_from < 1:
+                    batch = hardest(model, batch, recipe.learn_from)
+                loss = objective(batch, now.step / plan.total_steps) * (len(batch.images) / len(rows))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
