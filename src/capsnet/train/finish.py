@@ -2,7 +2,7 @@
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,6 +19,17 @@ from capsnet.train.prepare import Plan
 from capsnet.train.provenance import provenance
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress
+
+
+class Training(NamedTuple):
+    """What was trained on what, how, and how it went."""
+
+    config: Config
+    dataset: DataSet
+    train_split: Split
+    recipe: Recipe
+    plan: Plan
+    now: Progress
 
 
 def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, Any]) -> Card:
@@ -60,32 +71,24 @@ def evenly(split: Split, most: int) -> Split:
 
 
 def finish(
-    run: RunFolder,
-    team: Team,
-    model: CapsuleModel,
-    dataset: DataSet,
-    train_split: Split,
-    config: Config,
-    recipe: Recipe,
-    plan: Plan,
-    now: Progress,
-    threads: int,
+    run: RunFolder, team: Team, model: CapsuleModel, trained: Training, threads: int
 ) -> dict[str, Any]:
     """Tests the selected weights (the best on validation; the last without one), once, unless the run is one that chooses
     settings, and writes the run's result."""
-    selected = "best" if now.best_key else "last"
+    dataset = trained.dataset
+    selected = "best" if trained.now.best_key else "last"
     with team.agreeing():
         chosen = load(str(run.path / selected)) if team.leads else copy.deepcopy(model)
         chosen = chosen.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     team.copy_from_leader(chosen)
     seen, test = Recorder(), None
-    if config.test:
+    if trained.config.test:
         test = evaluate(chosen, dataset, dataset.test, on_scores=seen, shard=team.share, add_up=team.add_up)
         seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
     training = evaluate(
         chosen,
         dataset,
-        evenly(train_split, len(dataset.test.labels)),
+        evenly(trained.train_split, len(dataset.test.labels)),
         shard=team.share,
         add_up=team.add_up,
     )
@@ -95,19 +98,7 @@ def finish(
             if test:
                 seen.write(run.path)
             origin = {**provenance(team.device, threads), "processes": team.size}
-            result = describe(
-                run.path / selected,
-                chosen,
-                dataset,
-                train_split,
-                config,
-                recipe,
-                plan,
-                now,
-                test,
-                training,
-                origin,
-            )
+            result = describe(run.path / selected, chosen, trained, test, training, origin)
             run.write_result(result)
     return team.from_leader(result)
 
@@ -115,17 +106,13 @@ def finish(
 def describe(
     weights: Path,
     chosen: CapsuleModel,
-    dataset: DataSet,
-    train_split: Split,
-    config: Config,
-    recipe: Recipe,
-    plan: Plan,
-    now: Progress,
+    trained: Training,
     test: Evaluation | None,
     training: Evaluation,
     origin: dict[str, Any],
 ) -> dict[str, Any]:
     """The run's result; the weights it is of are kept with it."""
+    config, dataset, train_split, recipe, plan, now = trained
     epochs_kept = chosen.card.provenance["epochs"]
     score: dict[str, Any] = {
         **training.named_errors("train_"),

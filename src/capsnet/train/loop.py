@@ -26,7 +26,7 @@ from capsnet.functional.losses import reconstruction_loss
 from capsnet.models.base import CapsuleModel
 from capsnet.train.averaging import MovingAverage, RunningStatistics, take_statistics
 from capsnet.train.distributed import WHOLE, Share, Team, join_team
-from capsnet.train.finish import evenly, finish, keep_weights
+from capsnet.train.finish import Training, evenly, finish, keep_weights
 from capsnet.train.prepare import (
     Plan,
     build_model,
@@ -201,7 +201,7 @@ def train_in(
                 raise team.once(Interrupted(text), code=130)
 
     reporter.say("Testing")
-    return finish(run, team, evaluated, dataset, train_split, config, recipe, plan, now, threads)
+    return finish(run, team, evaluated, Training(config, dataset, train_split, recipe, plan, now), threads)
 
 
 def share_state(
