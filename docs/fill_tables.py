@@ -49,11 +49,11 @@ def mnist_table() -> str:
 def trials_table() -> str:
     """A row a trial of the recipe's search, the lowest validation loss first."""
     lines = [
-        "| trial | differs from `byerly` in | epochs | validation loss | errors of 10,000 | lowest loss, at epoch |",
+        "| trial | differs from `handwriting` in | epochs | validation loss | errors of 10,000 | lowest loss, at epoch |",
         "|---|---|---:|---:|---:|---:|",
     ]
     runs = {run["trial"]: run for run in read_results("recipe_trials")}
-    base = runs["byerly"]["config"]["recipe"]
+    base = runs["handwriting"]["config"]["recipe"]
     for name, run in sorted(runs.items(), key=lambda item: item[1]["curve"][-1]["validation_loss"]):
         recipe, curve = run["config"]["recipe"], run["curve"]
         changed = ", ".join(f"{k} {v}" for k, v in recipe.items() if v != base.get(k) and k != "name") or "-"
