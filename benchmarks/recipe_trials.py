@@ -33,13 +33,15 @@ BASE = Recipe(
 )
 HARDEST = {"augmentation": "handwriting", "batch_size": 128, "learn_from": 0.99}
 TRIALS: dict[str, dict[str, Any]] = {
-    "byerly": {"augmentation": "byerly"},
     "handwriting": {"augmentation": "handwriting"},
     "hardest": HARDEST,
+    "hardest-byerly": HARDEST | {"augmentation": "byerly"},
     "hardest-strong": HARDEST | {"augmentation": "handwriting_strong"},
     "hardest-rate-0.006": HARDEST | {"learning_rate": 6e-3},
     "hardest-batch-64": HARDEST | {"batch_size": 64},
     "hardest-weight-decay": HARDEST | {"weight_decay": 0.05},
+    "hardest-share-0.999": HARDEST | {"learn_from": 0.999},
+    "hardest-10-epochs": HARDEST | {"epochs": 10},
 }
 
 
