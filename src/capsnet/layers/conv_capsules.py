@@ -14,7 +14,9 @@ children that a position sees, D = 16 pose elements.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -24,10 +26,13 @@ from torch.utils.checkpoint import checkpoint
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingResult
-from capsnet.functional.routing.em import em_routing
+from capsnet.functional.routing.em import em_loop
+from capsnet.functional.routing.kernels import usable
+from capsnet.functional.routing.matrix_votes import in_blocks, route_matrix_votes
 from capsnet.functional.routing.mixture import Normalise, over_parents
 from capsnet.functional.routing.positions import over_positions, seen_children
-from capsnet.functional.routing.variational import variational_fit
+from capsnet.functional.routing.products import Loop, route
+from capsnet.functional.routing.variational import variational_loop
 from capsnet.functional.votes import compute_matrix_votes
 
 SIDE = 4
@@ -98,17 +103,20 @@ class MatrixRouting(nn.Module):
         """Poses, activations and coupling of the parents; `offset` is added to the votes."""
         b, p, i = activations.shape
         votes_of_one = p * self.types * i * SIZE
-        together, route = max(1, _VOTES_AT_ONCE // votes_of_one), self._route
+        together = max(1, _VOTES_AT_ONCE // votes_of_one)
+        routing: Callable[..., Any] = self._route
+        if offset is None and usable(poses, activations, weight):
+            poses, weight, routing = in_blocks(poses), in_blocks(weight), self._route_unstored
+        elif b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # The other form, without re-entry, would keep what the routing saves within its own differentiation.
+            routing = partial(checkpoint, self._route, use_reentrant=True, preserve_rng_state=False)
         if torch.compiler.is_compiling():
             # Not split at all: into how many parts would depend on the batch, and make its size a constant.
             groups = [(poses, activations)]
         else:
             groups = list(zip(poses.split(together), activations.split(together), strict=True))
-            if b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
-                # The other form, without re-entry, would keep what the routing saves within its own differentiation.
-                route = partial(checkpoint, self._route, use_reentrant=True, preserve_rng_state=False)
         # The betas are handed over, as the form with re-entry differentiates by its arguments.
-        parts = [route(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
+        parts = [routing(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
         routed, numbers, coupling = (torch.cat(part) for part in zip(*parts, strict=True))
         routed, numbers = routed.unflatten(1, (p, self.types)), numbers.unflatten(1, (p, self.types))
         if self.pose_norm is None or self.activation_norm is None:
@@ -131,14 +139,32 @@ class MatrixRouting(nn.Module):
         if offset is not None:
             votes = votes + offset
         votes = votes.flatten(1, 2).transpose(2, 3)
-        p = poses.shape[1]
-        betas = beta_a.repeat(p), beta_u.repeat(p)
-        spread = activations.unsqueeze(2).expand(-1, -1, self.types, -1).flatten(1, 2)
+        loop = self._loop(normalise)
+        return route(loop, votes, *self._for_all_parents(activations, beta_a, beta_u), centred=True)
+
+    def _route_unstored(
+        self,
+        poses: Tensor,
+        activations: Tensor,
+        weight: Tensor,
+        beta_a: Tensor,
+        beta_u: Tensor,
+        normalise: Normalise,
+        _: None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        loop = self._loop(normalise)
+        return route_matrix_votes(loop, poses, weight, *self._for_all_parents(activations, beta_a, beta_u))
+
+    def _loop(self, normalise: Normalise) -> Loop:
         if self.routing == "em":
-            return em_routing(votes, *betas, spread, normalise, iterations=self.iterations)
-        return variational_fit(
-            votes, *betas, spread, normalise, siblings=self.types, iterations=self.iterations
-        )
+            return em_loop(normalise, iterations=self.iterations)
+        return variational_loop(normalise, siblings=self.types, iterations=self.iterations)
+
+    def _for_all_parents(self, activations: Tensor, *betas: Tensor) -> tuple[Tensor, ...]:
+        """The betas and activations of the parents at all positions, one after the other."""
+        p = activations.shape[1]
+        spread = activations.unsqueeze(2).expand(-1, -1, self.types, -1).flatten(1, 2)
+        return *(beta.repeat(p) for beta in betas), spread
 
 
 class ConvCapsules(nn.Module):

@@ -1,0 +1,120 @@
+/* Sums over matrix votes that are made in registers and never stored; `matrix_votes.py` says what for.
+
+   A vote, less the centre of its parent, is v[r][c] = sum over k of pose[r][k] weight[k][c] - centre[r][c]. Inputs lie
+   innermost, LANES at a time, and a block of them holds the 16 elements of its matrices one after the other:
+   poses [n][blocks][16][LANES], weight [j][blocks][16][LANES], all that belongs to an input [n][j][blocks][LANES],
+   all that belongs to a parent [n][j][16], where n counts the positions of all images and j the parents of each.
+
+   REAL is float or double. */
+
+typedef REAL lanes __attribute__((vector_size(16 * sizeof(REAL)), aligned(sizeof(REAL))));
+typedef REAL half __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL))));
+typedef REAL quarter __attribute__((vector_size(4 * sizeof(REAL)), aligned(sizeof(REAL))));
+
+static inline REAL sum(lanes x) {
+    union { lanes whole; half halves[2]; } a = {x};
+    union { half whole; quarter quarters[2]; } b = {a.halves[0] + a.halves[1]};
+    quarter q = b.quarters[0] + b.quarters[1];
+    return (q[0] + q[1]) + (q[2] + q[3]);
+}
+
+static inline lanes vote(const lanes *pose_row, const lanes *weight_column, REAL centre) {
+    lanes v = pose_row[0] * weight_column[0] - centre;
+    v += pose_row[1] * weight_column[4];
+    v += pose_row[2] * weight_column[8];
+    return v + pose_row[3] * weight_column[12];
+}
+
+/* mass, first, second [n][j]: the sums over the inputs of share, share v, share v^2. */
+void moments(const lanes *poses, const lanes *weight, const REAL *centre, const lanes *shares, REAL *mass, REAL *first,
+             REAL *second, long positions, long parents, long blocks, long threads) {
+#pragma omp parallel for num_threads(threads)
+    for (long n = 0; n < positions; n++)
+        for (long j = 0; j < parents; j++) {
+            const lanes *share = shares + (n * parents + j) * blocks;
+            const long parent = (n * parents + j) * 16;
+            lanes total = {0};
+            for (long i = 0; i < blocks; i++) total += share[i];
+            mass[n * parents + j] = sum(total);
+            for (int rows = 0; rows < 16; rows += 8) { /* two rows at a time, which is what the registers hold */
+                lanes one[8] = {{0}}, two[8] = {{0}};
+                for (long i = 0; i < blocks; i++) {
+                    const lanes *pose = poses + (n * blocks + i) * 16 + rows, *matrix = weight + (j * blocks + i) * 16;
+                    for (int d = 0; d < 8; d++) {
+                        lanes v = vote(pose + d / 4 * 4, matrix + d % 4, centre[parent + rows + d]);
+                        lanes shared = share[i] * v;
+                        one[d] += shared;
+                        two[d] += shared * v;
+                    }
+                }
+                for (int d = 0; d < 8; d++) {
+                    first[parent + rows + d] = sum(one[d]);
+                    second[parent + rows + d] = sum(two[d]);
+                }
+            }
+        }
+}
+
+/* fits: constant + linear . v + quadratic . v^2 for each input. */
+void density(const lanes *poses, const lanes *weight, const REAL *centre, const REAL *constant, const REAL *linear,
+               const REAL *quadratic, lanes *fits, long positions, long parents, long blocks, long threads) {
+#pragma omp parallel for num_threads(threads)
+    for (long n = 0; n < positions; n++)
+        for (long j = 0; j < parents; j++) {
+            const long parent = (n * parents + j) * 16;
+            for (long i = 0; i < blocks; i++) {
+                const lanes *pose = poses + (n * blocks + i) * 16, *matrix = weight + (j * blocks + i) * 16;
+                lanes fit[4] = {{0}};
+                for (int d = 0; d < 16; d++) {
+                    lanes v = vote(pose + d / 4 * 4, matrix + d % 4, centre[parent + d]);
+                    fit[d % 4] += (quadratic[parent + d] * v + linear[parent + d]) * v;
+                }
+                fits[(n * parents + j) * blocks + i] =
+                    (fit[0] + fit[1]) + (fit[2] + fit[3]) + constant[n * parents + j];
+            }
+        }
+}
+
+/* The gradients of poses and weight, given the vote's as a sum over `factors` of share (linear + 2 quadratic v). */
+void gradients(const lanes *poses, const lanes *weight, const REAL *centre, const lanes *const *shares,
+              const REAL *const *linear, const REAL *const *quadratic, long factors, lanes *of_poses,
+              lanes *restrict of_weight, long positions, long parents, long blocks, long threads) {
+#pragma omp parallel for num_threads(threads)
+    for (long i = 0; i < blocks; i++)
+        for (long n = 0; n < positions; n++) {
+            const lanes *pose = poses + (n * blocks + i) * 16;
+            lanes of_pose[16] = {{0}};
+            for (long j = 0; j < parents; j++) {
+                const lanes *matrix = weight + (j * blocks + i) * 16;
+                lanes *of_matrix = of_weight + (j * blocks + i) * 16;
+                const long parent = (n * parents + j) * 16, input = (n * parents + j) * blocks + i;
+                lanes of_vote[16];
+                for (int row = 0; row < 16; row += 4) {
+                    lanes one[4] = {{0}}, two[4] = {{0}};
+                    for (long f = 0; f < factors; f++) {
+                        const REAL *l = linear[f] + parent + row, *q = quadratic[f] + parent + row;
+                        lanes share = shares[f][input];
+                        for (int c = 0; c < 4; c++) {
+                            one[c] += share * l[c];
+                            two[c] += share * q[c];
+                        }
+                    }
+                    for (int c = 0; c < 4; c++)
+                        of_vote[row + c] = one[c] + 2 * two[c] * vote(pose + row, matrix + c, centre[parent + row + c]);
+                }
+                for (int r = 0; r < 4; r++)
+                    for (int k = 0; k < 4; k++) {
+                        lanes total = of_pose[r * 4 + k];
+                        for (int c = 0; c < 4; c++) total += of_vote[r * 4 + c] * matrix[k * 4 + c];
+                        of_pose[r * 4 + k] = total;
+                    }
+                for (int k = 0; k < 4; k++)
+                    for (int c = 0; c < 4; c++) {
+                        lanes total = of_matrix[k * 4 + c];
+                        for (int r = 0; r < 4; r++) total += of_vote[r * 4 + c] * pose[r * 4 + k];
+                        of_matrix[k * 4 + c] = total;
+                    }
+            }
+            for (int d = 0; d < 16; d++) of_poses[(n * blocks + i) * 16 + d] = of_pose[d];
+        }
+}
