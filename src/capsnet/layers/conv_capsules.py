@@ -99,8 +99,9 @@ class MatrixRouting(nn.Module):
         weight: Float[Tensor, "j n n i"],
         normalise: Normalise,
         offset: Float[Tensor, "d i"] | None = None,
-    ) -> tuple[Float[Tensor, "b p j d"], Float[Tensor, "b p j"], Float[Tensor, "b pj i"]]:
-        """Poses, activations and coupling of the parents; `offset` is added to the votes."""
+    ) -> tuple[Float[Tensor, "b p j d"], Float[Tensor, "b p j"], tuple[Tensor, ...]]:
+        """Poses and activations of the parents, and the coupling (P x J, I) of some images at a time; `offset` is added to
+        the votes."""
         b, p, i = activations.shape
         votes_of_one = p * self.types * i * SIZE
         together = max(1, _VOTES_AT_ONCE // votes_of_one)
@@ -117,7 +118,8 @@ class MatrixRouting(nn.Module):
             groups = list(zip(poses.split(together), activations.split(together), strict=True))
         # The betas are handed over, as the form with re-entry differentiates by its arguments.
         parts = [routing(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
-        routed, numbers, coupling = (torch.cat(part) for part in zip(*parts, strict=True))
+        routed_parts, number_parts, coupling = zip(*parts, strict=True)
+        routed, numbers = torch.cat(routed_parts), torch.cat(number_parts)
         routed, numbers = routed.unflatten(1, (p, self.types)), numbers.unflatten(1, (p, self.types))
         if self.pose_norm is None or self.activation_norm is None:
             return routed, numbers, coupling
@@ -139,8 +141,9 @@ class MatrixRouting(nn.Module):
         if offset is not None:
             votes = votes + offset
         votes = votes.flatten(1, 2).transpose(2, 3)
-        loop = self._loop(normalise)
-        return route(loop, votes, *self._for_all_parents(activations, beta_a, beta_u), centred=True)
+        p = poses.shape[1]
+        betas = beta_a.repeat(p), beta_u.repeat(p)
+        return route(self._loop(normalise), votes, *betas, activations, centred=True)
 
     def _route_unstored(
         self,
@@ -152,19 +155,14 @@ class MatrixRouting(nn.Module):
         normalise: Normalise,
         _: None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        loop = self._loop(normalise)
-        return route_matrix_votes(loop, poses, weight, *self._for_all_parents(activations, beta_a, beta_u))
+        p = poses.shape[1]
+        betas = beta_a.repeat(p), beta_u.repeat(p)
+        return route_matrix_votes(self._loop(normalise), poses, weight, *betas, activations)
 
     def _loop(self, normalise: Normalise) -> Loop:
         if self.routing == "em":
             return em_loop(normalise, iterations=self.iterations)
         return variational_loop(normalise, siblings=self.types, iterations=self.iterations)
-
-    def _for_all_parents(self, activations: Tensor, *betas: Tensor) -> tuple[Tensor, ...]:
-        """The betas and activations of the parents at all positions, one after the other."""
-        p = activations.shape[1]
-        spread = activations.unsqueeze(2).expand(-1, -1, self.types, -1).flatten(1, 2)
-        return *(beta.repeat(p) for beta in betas), spread
 
 
 class ConvCapsules(nn.Module):
@@ -237,7 +235,7 @@ class ClassCapsules(nn.Module):
         routed, active, coupling = self.routing(
             matrices, activations.flatten(1).unsqueeze(1), weight, over_parents, offset
         )
-        return RoutingResult(routed.squeeze(1), active.squeeze(1), coupling)
+        return RoutingResult(routed.squeeze(1), active.squeeze(1), torch.cat(coupling))
 
 
 def _initialise(weight: nn.Parameter, in_types: int, out_types: int, kernel: int, routing: str) -> None:

@@ -75,46 +75,46 @@ void density(const lanes *poses, const lanes *weight, const REAL *centre, const 
         }
 }
 
-/* The gradients of poses and weight, given the vote's as a sum over `factors` of share (linear + 2 quadratic v). */
+/* The gradients of poses and weight, given the vote's as a sum over `factors` of share (linear + 2 quadratic v). A thread
+   takes some of the inputs, to which both gradients belong, so that none waits for another. */
 void gradients(const lanes *poses, const lanes *weight, const REAL *centre, const lanes *const *shares,
-              const REAL *const *linear, const REAL *const *quadratic, long factors, lanes *of_poses,
-              lanes *restrict of_weight, long positions, long parents, long blocks, long threads) {
+               const REAL *const *linear, const REAL *const *quadratic, long factors, lanes *restrict of_poses,
+               lanes *restrict of_weight, long positions, long parents, long blocks, long threads) {
 #pragma omp parallel for num_threads(threads)
-    for (long i = 0; i < blocks; i++)
-        for (long n = 0; n < positions; n++) {
-            const lanes *pose = poses + (n * blocks + i) * 16;
-            lanes of_pose[16] = {{0}};
-            for (long j = 0; j < parents; j++) {
-                const lanes *matrix = weight + (j * blocks + i) * 16;
-                lanes *of_matrix = of_weight + (j * blocks + i) * 16;
-                const long parent = (n * parents + j) * 16, input = (n * parents + j) * blocks + i;
-                lanes of_vote[16];
-                for (int row = 0; row < 16; row += 4) {
-                    lanes one[4] = {{0}}, two[4] = {{0}};
-                    for (long f = 0; f < factors; f++) {
-                        const REAL *l = linear[f] + parent + row, *q = quadratic[f] + parent + row;
-                        lanes share = shares[f][input];
-                        for (int c = 0; c < 4; c++) {
-                            one[c] += share * l[c];
-                            two[c] += share * q[c];
+    for (long t = 0; t < threads; t++)
+        for (long n = 0; n < positions; n++)
+            for (long j = 0; j < parents; j++)
+                for (long i = blocks * t / threads; i < blocks * (t + 1) / threads; i++) {
+                    const lanes *pose = poses + (n * blocks + i) * 16, *matrix = weight + (j * blocks + i) * 16;
+                    const long parent = (n * parents + j) * 16, input = (n * parents + j) * blocks + i;
+                    lanes of_vote[16];
+                    for (int rows = 0; rows < 16; rows += 8) {
+                        lanes one[8] = {{0}}, two[8] = {{0}};
+                        for (long f = 0; f < factors; f++) {
+                            const REAL *l = linear[f] + parent + rows, *q = quadratic[f] + parent + rows;
+                            for (int d = 0; d < 8; d++) {
+                                one[d] += shares[f][input] * l[d];
+                                two[d] += shares[f][input] * q[d];
+                            }
+                        }
+                        for (int d = 0; d < 8; d++) {
+                            lanes v = vote(pose + rows + d / 4 * 4, matrix + d % 4, centre[parent + rows + d]);
+                            of_vote[rows + d] = one[d] + 2 * two[d] * v;
                         }
                     }
-                    for (int c = 0; c < 4; c++)
-                        of_vote[row + c] = one[c] + 2 * two[c] * vote(pose + row, matrix + c, centre[parent + row + c]);
+                    lanes *restrict of_pose = of_poses + (n * blocks + i) * 16;
+                    for (int r = 0; r < 4; r++)
+                        for (int k = 0; k < 4; k++) {
+                            lanes total = of_pose[r * 4 + k];
+                            for (int c = 0; c < 4; c++) total += of_vote[r * 4 + c] * matrix[k * 4 + c];
+                            of_pose[r * 4 + k] = total;
+                        }
+                    lanes *restrict of_matrix = of_weight + (j * blocks + i) * 16;
+                    for (int k = 0; k < 4; k++)
+                        for (int c = 0; c < 4; c++) {
+                            lanes total = of_matrix[k * 4 + c];
+                            for (int r = 0; r < 4; r++) total += pose[r * 4 + k] * of_vote[r * 4 + c];
+                            of_matrix[k * 4 + c] = total;
+                        }
                 }
-                for (int r = 0; r < 4; r++)
-                    for (int k = 0; k < 4; k++) {
-                        lanes total = of_pose[r * 4 + k];
-                        for (int c = 0; c < 4; c++) total += of_vote[r * 4 + c] * matrix[k * 4 + c];
-                        of_pose[r * 4 + k] = total;
-                    }
-                for (int k = 0; k < 4; k++)
-                    for (int c = 0; c < 4; c++) {
-                        lanes total = of_matrix[k * 4 + c];
-                        for (int r = 0; r < 4; r++) total += of_vote[r * 4 + c] * pose[r * 4 + k];
-                        of_matrix[k * 4 + c] = total;
-                    }
-            }
-            for (int d = 0; d < 16; d++) of_poses[(n * blocks + i) * 16 + d] = of_pose[d];
-        }
 }

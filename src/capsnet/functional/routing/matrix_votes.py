@@ -106,7 +106,7 @@ class MatrixVotes:
         return fits[..., : self.inputs]
 
     def gradients(self) -> tuple[Tensor, ...]:
-        of_poses, of_weight = torch.empty_like(self.poses), torch.zeros_like(self.weight)
+        of_poses, of_weight = torch.zeros_like(self.poses), torch.zeros_like(self.weight)
         shares = [_fill(weights) for weights, _, _ in self.factors]
         linear = [linear.contiguous() for _, linear, _ in self.factors]
         quadratic = [quadratic.contiguous() for _, _, quadratic in self.factors]

@@ -56,12 +56,14 @@ def over_parents(logits: Float[Tensor, "b j i"]) -> Float[Tensor, "b j i"]:
 
 
 def fit_mixture(
-    votes: MixtureVotes, activations: Float[Tensor, "b #j i"], fit: Fit, normalise: Normalise, iterations: int
+    votes: MixtureVotes, activations: Float[Tensor, "b p i"], fit: Fit, normalise: Normalise, iterations: int
 ) -> tuple[Component, Float[Tensor, "b j i"]]:
-    """The components after the last fit, and the coupling that they were fitted with."""
+    """The components after the last fit, and the coupling that they were fitted with. The J components are P times as many
+    one after the other that see the same activations: P is 1 in a dense layer, the positions in a convolutional one."""
     coupling = normalise(votes.uniform()).expand(len(activations), -1, -1)
     for iteration in range(iterations):
-        component = fit(iteration, Moments(*votes.moments(coupling * activations), votes.centre))
+        weights = coupling.unflatten(1, (activations.shape[1], -1)) * activations.unsqueeze(2)
+        component = fit(iteration, Moments(*votes.moments(weights.flatten(1, 2)), votes.centre))
         if iteration + 1 < iterations:
             coupling = normalise(votes.density(component.constant, component.linear, component.quadratic))
     return component, coupling
