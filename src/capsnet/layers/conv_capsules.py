@@ -5,18 +5,17 @@ parent sees the children of a small window; a child's vote is its pose times a l
 sums to one over all parents at all positions that see it. The class capsules see every position through the same matrices,
 so a vote there also gets the position added to its first two elements.
 
-The votes are by far the largest tensor (21 MB an image in the paper's first layer), so images are routed a few at a time:
-the votes' gradient exists for those few only, and the caches are used well. In large batches the votes are not kept for the
-backward pass either but computed again, a few images at a time.
+The votes would be by far the largest tensor (21 MB an image in the paper's first layer). Where kernels can be compiled they are
+never stored (`functional/routing/matrix_votes.py`). Elsewhere, and in the class capsules, whose votes are few, they are; in
+large batches they are not kept for the backward pass then but computed again. Either way images are routed a few at a time,
+so that the caches are used well.
 
 Letters: B batch, C child types, J parent types, H x W children's map, P positions of the parents, I = C x kernel x kernel
 children that a position sees, D = 16 pose elements.
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -28,10 +27,10 @@ from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingResult
 from capsnet.functional.routing.em import em_loop
 from capsnet.functional.routing.kernels import usable
-from capsnet.functional.routing.matrix_votes import in_blocks, route_matrix_votes
+from capsnet.functional.routing.matrix_votes import route_matrix_votes
 from capsnet.functional.routing.mixture import Normalise, over_parents
 from capsnet.functional.routing.positions import over_positions, seen_children
-from capsnet.functional.routing.products import Loop, route
+from capsnet.functional.routing.products import route
 from capsnet.functional.routing.variational import variational_loop
 from capsnet.functional.votes import compute_matrix_votes
 
@@ -105,19 +104,18 @@ class MatrixRouting(nn.Module):
         b, p, i = activations.shape
         votes_of_one = p * self.types * i * SIZE
         together = max(1, _VOTES_AT_ONCE // votes_of_one)
-        routing: Callable[..., Any] = self._route
-        if offset is None and usable(poses, activations, weight):
-            poses, weight, routing = in_blocks(poses), in_blocks(weight), self._route_unstored
-        elif b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            # The other form, without re-entry, would keep what the routing saves within its own differentiation.
-            routing = partial(checkpoint, self._route, use_reentrant=True, preserve_rng_state=False)
+        unstored = offset is None and usable(poses, activations, weight)
+        some_images = partial(self._route, unstored)
         if torch.compiler.is_compiling():
             # Not split at all: into how many parts would depend on the batch, and make its size a constant.
             groups = [(poses, activations)]
         else:
             groups = list(zip(poses.split(together), activations.split(together), strict=True))
+            if not unstored and b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
+                # The other form, without re-entry, would keep what the routing saves within its own differentiation.
+                some_images = partial(checkpoint, some_images, use_reentrant=True, preserve_rng_state=False)
         # The betas are handed over, as the form with re-entry differentiates by its arguments.
-        parts = [routing(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
+        parts = [some_images(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
         routed_parts, number_parts, coupling = zip(*parts, strict=True)
         routed, numbers = torch.cat(routed_parts), torch.cat(number_parts)
         routed, numbers = routed.unflatten(1, (p, self.types)), numbers.unflatten(1, (p, self.types))
@@ -129,6 +127,7 @@ class MatrixRouting(nn.Module):
 
     def _route(
         self,
+        unstored: bool,
         poses: Tensor,
         activations: Tensor,
         weight: Tensor,
@@ -137,32 +136,18 @@ class MatrixRouting(nn.Module):
         normalise: Normalise,
         offset: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        p = poses.shape[1]
+        small = beta_a.repeat(p), beta_u.repeat(p), activations
+        if self.routing == "em":
+            loop = em_loop(normalise, iterations=self.iterations)
+        else:
+            loop = variational_loop(normalise, siblings=self.types, iterations=self.iterations)
+        if unstored:
+            return route_matrix_votes(loop, poses, weight, *small)
         votes = compute_matrix_votes(poses, weight).flatten(3, 4)
         if offset is not None:
             votes = votes + offset
-        votes = votes.flatten(1, 2).transpose(2, 3)
-        p = poses.shape[1]
-        betas = beta_a.repeat(p), beta_u.repeat(p)
-        return route(self._loop(normalise), votes, *betas, activations, centred=True)
-
-    def _route_unstored(
-        self,
-        poses: Tensor,
-        activations: Tensor,
-        weight: Tensor,
-        beta_a: Tensor,
-        beta_u: Tensor,
-        normalise: Normalise,
-        _: None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        p = poses.shape[1]
-        betas = beta_a.repeat(p), beta_u.repeat(p)
-        return route_matrix_votes(self._loop(normalise), poses, weight, *betas, activations)
-
-    def _loop(self, normalise: Normalise) -> Loop:
-        if self.routing == "em":
-            return em_loop(normalise, iterations=self.iterations)
-        return variational_loop(normalise, siblings=self.types, iterations=self.iterations)
+        return route(loop, votes.flatten(1, 2).transpose(2, 3), *small, centred=True)
 
 
 class ConvCapsules(nn.Module):

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -58,9 +60,7 @@ def test_routing_and_all_its_gradients_equal_those_of_stored_votes(routing, iter
         total = sum((o * torch.rand(o.shape, generator=generator, dtype=o.dtype)).sum() for o in outputs)
         return *outputs, *torch.autograd.grad(total, leaves)
 
-    got = results(
-        lambda poses, weight, *rest: route_matrix_votes(loop, in_blocks(poses), in_blocks(weight), *rest)
-    )
+    got = results(partial(route_matrix_votes, loop))
     want = results(lambda poses, weight, *rest: route(loop, stored(poses, weight), *rest, centred=True))
     for one, other in zip(got, want, strict=True):
         assert torch.allclose(one, other, atol=1e-10, rtol=1e-10)
@@ -72,11 +72,9 @@ def test_gradients_are_right(routing):
     loop = LOOPS[routing](over_positions(seen, 16), iterations=2)
     poses, weight = random_matrices(4)
     tensors = poses, weight, *torch.randn(2, P * J).double(), torch.rand(B, P, 4).double()
-
-    def routed(poses, weight, *rest):
-        return route_matrix_votes(loop, in_blocks(poses), in_blocks(weight), *rest)
-
-    assert gradcheck(routed, tuple(t.requires_grad_() for t in tensors), fast_mode=True)
+    assert gradcheck(
+        partial(route_matrix_votes, loop), tuple(t.requires_grad_() for t in tensors), fast_mode=True
+    )
 
 
 def test_a_common_offset_of_the_votes_costs_no_digits():
@@ -101,8 +99,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            blocks = in_blocks(poses), in_blocks(weight)
-            routed = route_matrix_votes(em_loop(over_positions(seen, 125)), *blocks, *tensors)
+            routed = route_matrix_votes(em_loop(over_positions(seen, 125)), *leaves, *tensors)
             results.append([*routed, *torch.autograd.grad(routed[0].sum(), leaves)])
     finally:
         torch.set_num_threads(before)

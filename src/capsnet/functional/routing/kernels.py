@@ -39,25 +39,35 @@ def load_kernels(dtype: torch.dtype) -> ctypes.CDLL | None:
 
 
 def usable(*tensors: Tensor) -> bool:
-    """Whether the passes may read these: plain CPU memory, and nothing that compiles or counts PyTorch's operations, which
-    would not see them."""
+    """Whether the passes may read these: plain CPU memory, and nothing at work that compiles, traces or counts PyTorch's
+    operations, which would not see them."""
     first = tensors[0]
     return (
         all(t.device.type == "cpu" and t.dtype == first.dtype for t in tensors)
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
+        and not torch.jit.is_tracing()
         and torch._C._len_torch_dispatch_stack() == 0
         and load_kernels(first.dtype) is not None
     )
+
+
+def inputs_in_a_block(dtype: torch.dtype) -> int:
+    """How many numbers the passes take at once."""
+    return ctypes.c_long.in_dll(_loaded(dtype), "inputs_in_a_block").value
 
 
 def call(name: str, *arguments: Tensor | Sequence[Tensor] | int) -> None:
     """Runs one pass; a sequence of tensors goes as an array of addresses. All must be contiguous."""
     first = arguments[0]
     assert isinstance(first, Tensor)
-    kernels = load_kernels(first.dtype)
-    assert kernels is not None
-    kernels[name](*(_as_c(argument) for argument in arguments), ctypes.c_long(torch.get_num_threads()))
+    _loaded(first.dtype)[name](*map(_as_c, arguments), ctypes.c_long(torch.get_num_threads()))
+
+
+def _loaded(dtype: torch.dtype) -> ctypes.CDLL:
+    kernels = load_kernels(dtype)
+    assert kernels is not None, "ask `usable` first"
+    return kernels
 
 
 def _as_c(argument: Tensor | Sequence[Tensor] | int) -> object:

@@ -7,15 +7,28 @@
 
    REAL is float or double. */
 
-typedef REAL lanes __attribute__((vector_size(16 * sizeof(REAL)), aligned(sizeof(REAL))));
-typedef REAL half __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL))));
-typedef REAL quarter __attribute__((vector_size(4 * sizeof(REAL)), aligned(sizeof(REAL))));
+#if defined(__AVX512F__)
+#define BYTES 64
+#elif defined(__AVX__)
+#define BYTES 32
+#else
+#define BYTES (4 * sizeof(REAL))
+#endif
+#define LANES (BYTES / sizeof(REAL))
+
+typedef REAL lanes __attribute__((vector_size(BYTES), aligned(sizeof(REAL))));
+typedef REAL half __attribute__((vector_size(BYTES / 2)));
+typedef REAL quarter __attribute__((vector_size(BYTES / 4)));
+
+const long inputs_in_a_block = LANES;
 
 static inline REAL sum(lanes x) {
-    union { lanes whole; half halves[2]; } a = {x};
-    union { half whole; quarter quarters[2]; } b = {a.halves[0] + a.halves[1]};
-    quarter q = b.quarters[0] + b.quarters[1];
-    return (q[0] + q[1]) + (q[2] + q[3]);
+    const union { lanes all; half halves[2]; } whole = {x};
+    const union { half all; quarter quarters[2]; } folded = {whole.halves[0] + whole.halves[1]};
+    const quarter rest = folded.quarters[0] + folded.quarters[1];
+    REAL total = rest[0];
+    for (int l = 1; l < (int)LANES / 4; l++) total += rest[l];
+    return total;
 }
 
 static inline lanes vote(const lanes *pose_row, const lanes *weight_column, REAL centre) {

@@ -9,7 +9,7 @@ the inputs, `density` is constant + linear . v + quadratic . v^2. The votes' own
 a third pass forms and takes on to poses and weight, without storing it either.
 
 Letters: B batch, P positions, J parent types at each, I inputs that a position sees, D = 16 elements of a pose or a matrix;
-Q blocks of L = 16 inputs, the last one filled up with zeros.
+Q blocks of L inputs, as many as a register holds, the last one filled up with zeros; N = 4.
 """
 
 from functools import partial
@@ -20,35 +20,35 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from capsnet.functional.routing.kernels import call
+from capsnet.functional.routing.kernels import call, inputs_in_a_block
 from capsnet.functional.routing.products import Loop, differentiate
 
-LANES = 16
 SIDE = 4
 
 
 def route_matrix_votes(
     loop: Loop,
-    poses: Float[Tensor, "b p q d l"],
-    weight: Float[Tensor, "j q d l"],
+    poses: Float[Tensor, "b p n n i"],
+    weight: Float[Tensor, "j n n i"],
     *tensors: Tensor,
 ) -> Any:
-    """`loop(votes, *tensors)` for the votes of poses and weight that `in_blocks` has rearranged."""
-    votes = partial(MatrixVotes, inputs=tensors[-1].shape[-1])
+    """`loop(votes, *tensors)` for the votes of `compute_matrix_votes(poses, weight)`, where `kernels.usable` allows it."""
+    votes = partial(MatrixVotes, inputs=weight.shape[-1])
+    large = in_blocks(poses), in_blocks(weight)
     if not torch.is_grad_enabled():
-        return loop(votes(poses, weight), *tensors)
-    return differentiate(loop, votes, (poses, weight), tensors)
+        return loop(votes(*large), *tensors)
+    return differentiate(loop, votes, large, tensors)
 
 
 def in_blocks(matrices: Float[Tensor, "... n n i"]) -> Float[Tensor, "... q d l"]:
     """Blocks of inputs, each with the elements of its matrices one after the other."""
-    filled = _fill(matrices.flatten(-3, -2))
-    return filled.unflatten(-1, (-1, LANES)).transpose(-3, -2).contiguous()
+    lanes = inputs_in_a_block(matrices.dtype)
+    return _fill(matrices.flatten(-3, -2)).unflatten(-1, (-1, lanes)).transpose(-3, -2).contiguous()
 
 
-def _fill(values: Tensor) -> Tensor:
+def _fill(values: Float[Tensor, "... i"]) -> Float[Tensor, "... ql"]:
     """Zeros after the last input, up to a whole block."""
-    missing = -values.shape[-1] % LANES
+    missing = -values.shape[-1] % inputs_in_a_block(values.dtype)
     return F.pad(values, (0, missing)) if missing else values.contiguous()
 
 
@@ -100,7 +100,7 @@ class MatrixVotes:
         return mass, first, second
 
     def sum_density(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Tensor:
-        fits = constant.new_empty(*constant.shape, self.poses.shape[2] * LANES)
+        fits = constant.new_empty(*constant.shape, self.weight.shape[1] * self.weight.shape[3])
         small = constant.contiguous(), linear.contiguous(), quadratic.contiguous()
         call("density", self.poses, self.weight, self.centre, *small, fits, *self._sizes())
         return fits[..., : self.inputs]
