@@ -19,7 +19,7 @@ def fresh():
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("compiler", ["false", "no-such-compiler", "echo"])
+@pytest.mark.parametrize("compiler", ["false", "no-such-compiler", "echo", "", "'"])
 def test_without_a_compiler_that_works_the_votes_are_stored_with_the_same_results(compiler, monkeypatch):
     layer = ConvCapsules(2, 3).double()
     inputs = torch.randn(2, 2, 16, 5, 5).double(), torch.rand(2, 2, 5, 5).double()

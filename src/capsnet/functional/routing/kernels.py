@@ -27,15 +27,15 @@ def load_kernels(dtype: torch.dtype) -> ctypes.CDLL | None:
     """The compiled passes for numbers of this type, or None."""
     if dtype not in _NAMES:
         return None
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        library = Path(folder, "matrix_votes.so")
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        command = [*compiler, *_FLAGS, f"-DREAL={_NAMES[dtype]}", str(_SOURCE), "-o", str(library)]
-        try:
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            library = Path(folder, "matrix_votes.so")
+            compiler = shlex.split(os.environ.get("CC", "cc"))
+            command = [*compiler, *_FLAGS, f"-DREAL={_NAMES[dtype]}", str(_SOURCE), "-o", str(library)]
             subprocess.run(command, check=True, capture_output=True, timeout=60)
             return ctypes.CDLL(str(library))
-        except (OSError, subprocess.SubprocessError):
-            return None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
 
 
 def usable(*tensors: Tensor) -> bool:

@@ -92,14 +92,14 @@ class MatrixVotes:
         """constant + linear . v + quadratic . v^2 of each vote."""
         return _Density.apply(self, constant, linear, quadratic, self.anchor)
 
-    def sum_moments(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def moments_pass(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mass = weights.new_empty(weights.shape[:2])
         first, second = torch.empty_like(self.centre), torch.empty_like(self.centre)
         fixed = self.poses, self.weight, self.centre
         call("moments", *fixed, _fill(weights), mass, first, second, *self._sizes())
         return mass, first, second
 
-    def sum_density(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Tensor:
+    def density_pass(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Tensor:
         fits = constant.new_empty(*constant.shape, self.weight.shape[1] * self.weight.shape[3])
         small = constant.contiguous(), linear.contiguous(), quadratic.contiguous()
         call("density", self.poses, self.weight, self.centre, *small, fits, *self._sizes())
@@ -124,14 +124,14 @@ class _Moments(torch.autograd.Function):
     def forward(ctx: Any, votes: MatrixVotes, weights: Tensor, anchor: Tensor) -> Any:
         ctx.votes = votes
         ctx.save_for_backward(weights)
-        return votes.sum_moments(weights)
+        return votes.moments_pass(weights)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (weights,) = ctx.saved_tensors
         mass, first, second = gradients
         ctx.votes.factors.append((weights, first, second))
-        return None, ctx.votes.sum_density(mass, first, second) if ctx.needs_input_grad[1] else None, None
+        return None, ctx.votes.density_pass(mass, first, second) if ctx.needs_input_grad[1] else None, None
 
 
 class _Density(torch.autograd.Function):
@@ -141,9 +141,9 @@ class _Density(torch.autograd.Function):
     ) -> Tensor:
         ctx.votes = votes
         ctx.save_for_backward(linear, quadratic)
-        return votes.sum_density(constant, linear, quadratic)
+        return votes.density_pass(constant, linear, quadratic)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         ctx.votes.factors.append((gradients[0], *ctx.saved_tensors))
-        return None, *ctx.votes.sum_moments(gradients[0]), None
+        return None, *ctx.votes.moments_pass(gradients[0]), None
