@@ -14,6 +14,13 @@ from capsnet.layers import conv_capsules as module
 TYPES, PARENTS, SIDE = 2, 3, 5  # child types, parent types, the children's map
 
 
+@pytest.fixture(params=["unstored", "stored"], autouse=True)
+def votes(request, monkeypatch):
+    """Every property holds with and without compiled kernels."""
+    if request.param == "stored":
+        monkeypatch.setattr(module, "usable", lambda *_: False)
+
+
 def digamma(x):
     return torch.digamma(torch.tensor(x, dtype=torch.float64)).item()
 

@@ -5,9 +5,10 @@ parent sees the children of a small window; a child's vote is its pose times a l
 sums to one over all parents at all positions that see it. The class capsules see every position through the same matrices,
 so a vote there also gets the position added to its first two elements.
 
-The votes are by far the largest tensor (21 MB an image in the paper's first layer), so images are routed a few at a time:
-the votes' gradient exists for those few only, and the caches are used well. In large batches the votes are not kept for the
-backward pass either but computed again, a few images at a time.
+The votes would be by far the largest tensor (21 MB an image in the paper's first layer). Where kernels can be compiled they are
+never stored (`functional/routing/matrix_votes.py`). Elsewhere, and in the class capsules, whose votes are few, they are; in
+large batches they are not kept for the backward pass then but computed again. Either way images are routed a few at a time,
+so that the caches are used well.
 
 Letters: B batch, C child types, J parent types, H x W children's map, P positions of the parents, I = C x kernel x kernel
 children that a position sees, D = 16 pose elements.
@@ -24,10 +25,13 @@ from torch.utils.checkpoint import checkpoint
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingResult
-from capsnet.functional.routing.em import em_routing
+from capsnet.functional.routing.em import em_loop
+from capsnet.functional.routing.kernels import usable
+from capsnet.functional.routing.matrix_votes import route_matrix_votes
 from capsnet.functional.routing.mixture import Normalise, over_parents
 from capsnet.functional.routing.positions import over_positions, seen_children
-from capsnet.functional.routing.variational import variational_fit
+from capsnet.functional.routing.products import route
+from capsnet.functional.routing.variational import variational_loop
 from capsnet.functional.votes import compute_matrix_votes
 
 SIDE = 4
@@ -94,22 +98,26 @@ class MatrixRouting(nn.Module):
         weight: Float[Tensor, "j n n i"],
         normalise: Normalise,
         offset: Float[Tensor, "d i"] | None = None,
-    ) -> tuple[Float[Tensor, "b p j d"], Float[Tensor, "b p j"], Float[Tensor, "b pj i"]]:
-        """Poses, activations and coupling of the parents; `offset` is added to the votes."""
+    ) -> tuple[Float[Tensor, "b p j d"], Float[Tensor, "b p j"], tuple[Tensor, ...]]:
+        """Poses and activations of the parents, and the coupling (P x J, I) of some images at a time; `offset` is added to
+        the votes."""
         b, p, i = activations.shape
         votes_of_one = p * self.types * i * SIZE
-        together, route = max(1, _VOTES_AT_ONCE // votes_of_one), self._route
+        together = max(1, _VOTES_AT_ONCE // votes_of_one)
+        unstored = offset is None and usable(poses, activations, weight)
+        some_images = partial(self._route, unstored)
         if torch.compiler.is_compiling():
             # Not split at all: into how many parts would depend on the batch, and make its size a constant.
             groups = [(poses, activations)]
         else:
             groups = list(zip(poses.split(together), activations.split(together), strict=True))
-            if b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
+            if not unstored and b * votes_of_one > _VOTES_KEPT and torch.is_grad_enabled():
                 # The other form, without re-entry, would keep what the routing saves within its own differentiation.
-                route = partial(checkpoint, self._route, use_reentrant=True, preserve_rng_state=False)
+                some_images = partial(checkpoint, some_images, use_reentrant=True, preserve_rng_state=False)
         # The betas are handed over, as the form with re-entry differentiates by its arguments.
-        parts = [route(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
-        routed, numbers, coupling = (torch.cat(part) for part in zip(*parts, strict=True))
+        parts = [some_images(*some, weight, self.beta_a, self.beta_u, normalise, offset) for some in groups]
+        routed_parts, number_parts, coupling = zip(*parts, strict=True)
+        routed, numbers = torch.cat(routed_parts), torch.cat(number_parts)
         routed, numbers = routed.unflatten(1, (p, self.types)), numbers.unflatten(1, (p, self.types))
         if self.pose_norm is None or self.activation_norm is None:
             return routed, numbers, coupling
@@ -119,6 +127,7 @@ class MatrixRouting(nn.Module):
 
     def _route(
         self,
+        unstored: bool,
         poses: Tensor,
         activations: Tensor,
         weight: Tensor,
@@ -127,18 +136,18 @@ class MatrixRouting(nn.Module):
         normalise: Normalise,
         offset: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        p = poses.shape[1]
+        small = beta_a.repeat(p), beta_u.repeat(p), activations
+        if self.routing == "em":
+            loop = em_loop(normalise, iterations=self.iterations)
+        else:
+            loop = variational_loop(normalise, siblings=self.types, iterations=self.iterations)
+        if unstored:
+            return route_matrix_votes(loop, poses, weight, *small)
         votes = compute_matrix_votes(poses, weight).flatten(3, 4)
         if offset is not None:
             votes = votes + offset
-        votes = votes.flatten(1, 2).transpose(2, 3)
-        p = poses.shape[1]
-        betas = beta_a.repeat(p), beta_u.repeat(p)
-        spread = activations.unsqueeze(2).expand(-1, -1, self.types, -1).flatten(1, 2)
-        if self.routing == "em":
-            return em_routing(votes, *betas, spread, normalise, iterations=self.iterations)
-        return variational_fit(
-            votes, *betas, spread, normalise, siblings=self.types, iterations=self.iterations
-        )
+        return route(loop, votes.flatten(1, 2).transpose(2, 3), *small, centred=True)
 
 
 class ConvCapsules(nn.Module):
@@ -211,7 +220,7 @@ class ClassCapsules(nn.Module):
         routed, active, coupling = self.routing(
             matrices, activations.flatten(1).unsqueeze(1), weight, over_parents, offset
         )
-        return RoutingResult(routed.squeeze(1), active.squeeze(1), coupling)
+        return RoutingResult(routed.squeeze(1), active.squeeze(1), torch.cat(coupling))
 
 
 def _initialise(weight: nn.Parameter, in_types: int, out_types: int, kernel: int, routing: str) -> None:

@@ -17,8 +17,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capsnet.functional.routing.mixture import Component, Moments, Normalise, fit_mixture, over_parents
-from capsnet.functional.routing.products import Votes, route
+from capsnet.functional.routing.mixture import (
+    Component,
+    MixtureVotes,
+    Moments,
+    Normalise,
+    fit_mixture,
+    over_parents,
+)
+from capsnet.functional.routing.products import Loop, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 
 _MASS = 1e-7
@@ -42,9 +49,23 @@ def em_routing(
     variance_floor: float = 5e-4,
 ) -> RoutingResult:
     """The coupling is the last iteration's, before it is weighted by the activations."""
+    loop = em_loop(normalise, iterations=iterations, steepness=steepness, variance_floor=variance_floor)
+    if activations.ndim == 2:
+        activations = activations.unsqueeze(1)
+    return RoutingResult(*route(loop, votes, beta_a, beta_u, activations, centred=True))
+
+
+def em_loop(
+    normalise: Normalise = over_parents,
+    *,
+    iterations: int = 3,
+    steepness: float = 0.01,
+    variance_floor: float = 5e-4,
+) -> Loop:
+    """`em_routing` of votes in whichever form they come."""
 
     def iterate(
-        votes: Votes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
+        votes: MixtureVotes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         def fit(iteration: int, moments: Moments) -> Component:
             slope = steepness * (1 - 0.95 ** (iteration + 1))
@@ -53,9 +74,7 @@ def em_routing(
         component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
         return component.pose, component.logit.sigmoid(), coupling
 
-    if activations.ndim == 2:
-        activations = activations.unsqueeze(1)
-    return RoutingResult(*route(iterate, votes, beta_a, beta_u, activations, centred=True))
+    return iterate
 
 
 def _m_step(moments: Moments, beta_a: Tensor, beta_u: Tensor, slope: float, floor: float) -> Component:

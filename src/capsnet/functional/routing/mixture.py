@@ -10,12 +10,10 @@ Letters: B batch, I input capsules, J output capsules, D pose size.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
-
-from capsnet.functional.routing.products import Votes
 
 
 class Moments(NamedTuple):
@@ -37,6 +35,17 @@ class Component(NamedTuple):
     logit: Float[Tensor, "b j"]
 
 
+@runtime_checkable
+class MixtureVotes(Protocol):
+    """All that the components need of the votes: two passes over them, each the other's derivative."""
+
+    centre: Tensor
+
+    def uniform(self) -> Float[Tensor, "1 j i"]: ...
+    def moments(self, weights: Float[Tensor, "b j i"]) -> tuple[Tensor, Tensor, Tensor]: ...
+    def density(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Float[Tensor, "b j i"]: ...
+
+
 Fit = Callable[[int, Moments], Component]
 Normalise = Callable[[Float[Tensor, "b j i"]], Float[Tensor, "b j i"]]
 
@@ -47,17 +56,14 @@ def over_parents(logits: Float[Tensor, "b j i"]) -> Float[Tensor, "b j i"]:
 
 
 def fit_mixture(
-    votes: Votes, activations: Float[Tensor, "b #j i"], fit: Fit, normalise: Normalise, iterations: int
+    votes: MixtureVotes, activations: Float[Tensor, "b p i"], fit: Fit, normalise: Normalise, iterations: int
 ) -> tuple[Component, Float[Tensor, "b j i"]]:
-    """The components after the last fit, and the coupling that they were fitted with."""
-    coupling = normalise(votes.values.new_zeros(votes.values.shape[:3]))
+    """The components after the last fit, and the coupling that they were fitted with. The J components are P times as many
+    one after the other that see the same activations: P is 1 in a dense layer, the positions in a convolutional one."""
+    coupling = normalise(votes.uniform()).expand(len(activations), -1, -1)
     for iteration in range(iterations):
-        weights = coupling * activations
-        moments = Moments(
-            weights.sum(dim=2), votes.weighted_sum(weights), votes.weighted_squares(weights), votes.centre
-        )
-        component = fit(iteration, moments)
+        weights = coupling.unflatten(1, (activations.shape[1], -1)) * activations.unsqueeze(2)
+        component = fit(iteration, Moments(*votes.moments(weights.flatten(1, 2)), votes.centre))
         if iteration + 1 < iterations:
-            fits = votes.agreement(component.linear) + votes.square_agreement(component.quadratic)
-            coupling = normalise(fits + component.constant.unsqueeze(2))
+            coupling = normalise(votes.density(component.constant, component.linear, component.quadratic))
     return component, coupling

@@ -12,7 +12,8 @@ Letters: B batch, I input capsules, J output capsules, D pose size.
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -48,6 +49,19 @@ class Votes:
             self._squares = self.values.square()
         return self._squares
 
+    def uniform(self) -> Float[Tensor, "1 j i"]:
+        """Logits that prefer no parent."""
+        return self.values.new_zeros(1, *self.values.shape[1:3])
+
+    def moments(self, weights: Float[Tensor, "b j i"]) -> tuple[Tensor, Tensor, Tensor]:
+        """The mass of the votes, their sum, and the sum of their squares."""
+        return weights.sum(dim=2), self.weighted_sum(weights), self.weighted_squares(weights)
+
+    def density(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Float[Tensor, "b j i"]:
+        """constant + linear . v + quadratic . v^2 of each vote."""
+        fits = self.agreement(linear) + self.square_agreement(quadratic)
+        return fits + constant.unsqueeze(2)
+
     def weighted_sum(self, weights: Float[Tensor, "b j i"]) -> Float[Tensor, "b j d"]:
         return _sum_over_inputs(weights, self.values)
 
@@ -68,7 +82,26 @@ def route(loop: Loop, votes: Float[Tensor, "b j i d"], *tensors: Tensor, centred
     """`loop(Votes(votes), *tensors)`, a tuple of tensors, with the votes' gradient written once."""
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return loop(Votes(votes, centred=centred), *tensors)
-    return _Route.apply(loop, centred, votes, *tensors)
+    return differentiate(loop, partial(_RecordingVotes, centred=centred), (votes,), tensors)
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """What stands for the votes in a loop that is differentiated: it makes them, or what they are made of, a constant, and
+    knows their gradient once the loop has been gone through backwards."""
+
+    anchor: Tensor
+
+    def release(self) -> tuple[Tensor, ...]: ...
+    def restore(self, *kept: Tensor) -> None: ...
+    def gradients(self) -> tuple[Tensor, ...]: ...
+
+
+def differentiate(
+    loop: Loop, recording: Callable[..., Recording], large: tuple[Tensor, ...], small: tuple[Tensor, ...]
+) -> Any:
+    """`loop(recording(*large), *small)`, where the gradient of the large tensors is the recording's to give."""
+    return _Route.apply(loop, recording, len(large), *large, *small)
 
 
 class _RecordingVotes(Votes):
@@ -80,10 +113,14 @@ class _RecordingVotes(Votes):
         self.anchor = votes.new_zeros((), requires_grad=True)
         self.factors: dict[str, list[tuple[Tensor, Tensor]]] = {"values": [], "squares": []}
 
-    def release(self) -> Tensor:
+    def release(self) -> tuple[Tensor, ...]:
         """Gives the votes away, to be kept by the graph and not by this object, which may live longer."""
         values, self.values, self._squares = self.values, self.values.new_empty(()), None
-        return values
+        self.factors = {"values": [], "squares": []}
+        return (values,)
+
+    def restore(self, *kept: Tensor) -> None:
+        (self.values,) = kept
 
     def weighted_sum(self, weights: Tensor) -> Tensor:
         return _WeightedSum.apply(self, "values", weights, self.anchor)
@@ -97,14 +134,14 @@ class _RecordingVotes(Votes):
     def square_agreement(self, poses: Tensor) -> Tensor:
         return _Agreement.apply(self, "squares", poses, self.anchor)
 
-    def gradient(self) -> Float[Tensor, "b j i d"]:
+    def gradients(self) -> tuple[Tensor, ...]:
         total = None
         if self.factors["squares"]:
             self.factors["squares"] = [(2 * inputs, elements) for inputs, elements in self.factors["squares"]]
             total = self._outer("squares").mul_(self.values)
         if self.factors["values"]:
             total = self._outer("values", total)
-        return torch.zeros_like(self.values) if total is None else total
+        return (torch.zeros_like(self.values) if total is None else total,)
 
     def _outer(self, kind: str, add_to: Tensor | None = None) -> Tensor:
         """The sum of all outer products as one matrix product, in the votes' own memory layout."""
@@ -166,40 +203,41 @@ class _Agreement(torch.autograd.Function):
 
 
 class _Route(torch.autograd.Function):
-    """Differentiates `loop` inside itself: a small graph whose only large input, the votes, is a constant to it."""
+    """Differentiates `loop` inside itself: a small graph whose only large inputs, the votes, are constants to it."""
 
     @staticmethod
-    def forward(ctx: Any, loop: Loop, centred: bool, votes: Tensor, *tensors: Tensor) -> Any:
+    def forward(
+        ctx: Any, loop: Loop, recording: Callable[..., Recording], count: int, *tensors: Tensor
+    ) -> Any:
         ctx.set_materialize_grads(False)
-        recording = _RecordingVotes(votes.detach(), centred=centred)
+        ctx.recording = recording(*(t.detach() for t in tensors[:count]))
         with torch.enable_grad():
-            leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
-            outputs = loop(recording, *leaves)
-        ctx.recording, ctx.count = recording, len(leaves)
-        ctx.save_for_backward(recording.release(), *leaves, *outputs)
+            leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors[count:]]
+            outputs = loop(ctx.recording, *leaves)
+        kept = ctx.recording.release()
+        ctx.large, ctx.kept, ctx.small = count, len(kept), len(leaves)
+        ctx.save_for_backward(*kept, *leaves, *outputs)
         return tuple(output.detach() for output in outputs)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        values, *saved = ctx.saved_tensors
-        leaves, outputs = saved[: ctx.count], saved[ctx.count :]
-        recording = ctx.recording
-        recording.values = values
-        recording.factors = {"values": [], "squares": []}
+        kept, saved = ctx.saved_tensors[: ctx.kept], ctx.saved_tensors[ctx.kept :]
+        leaves, outputs = saved[: ctx.small], saved[ctx.small :]
+        ctx.recording.restore(*kept)
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if g is not None and o.requires_grad]
         found = iter(
             torch.autograd.grad(
                 [o for o, _ in pairs],
-                [recording.anchor, *wanted],
+                [ctx.recording.anchor, *wanted],
                 [g for _, g in pairs],
                 retain_graph=True,
                 allow_unused=True,
             )[1:]
         )
         small = [next(found) if leaf.requires_grad else None for leaf in leaves]
-        large = recording.gradient() if ctx.needs_input_grad[2] else None
-        recording.release()
-        recording.factors = {"values": [], "squares": []}
-        return None, None, large, *small
+        wanted_large = any(ctx.needs_input_grad[3 : 3 + ctx.large])
+        large = ctx.recording.gradients() if wanted_large else (None,) * ctx.large
+        ctx.recording.release()
+        return None, None, None, *large, *small

@@ -18,8 +18,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.functional.routing.em import zero_betas
-from capsnet.functional.routing.mixture import Component, Moments, Normalise, fit_mixture, over_parents
-from capsnet.functional.routing.products import Votes, route
+from capsnet.functional.routing.mixture import (
+    Component,
+    MixtureVotes,
+    Moments,
+    Normalise,
+    fit_mixture,
+    over_parents,
+)
+from capsnet.functional.routing.products import Loop, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 
 
@@ -59,19 +66,25 @@ def variational_fit(
     iterations: int = 3,
 ) -> tuple[Float[Tensor, "b j d"], Float[Tensor, "b j"], Float[Tensor, "b j i"]]:
     """Poses, activation logits and coupling, before normalisation over the batch."""
+    loop = variational_loop(normalise, siblings=siblings or votes.shape[1], iterations=iterations)
+    if activations.ndim == 2:
+        activations = activations.unsqueeze(1)
+    return route(loop, votes, beta_a, beta_u, activations, centred=True)
+
+
+def variational_loop(normalise: Normalise = over_parents, *, siblings: int, iterations: int = 3) -> Loop:
+    """`variational_fit` of votes in whichever form they come."""
 
     def iterate(
-        votes: Votes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
+        votes: MixtureVotes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         def fit(_: int, moments: Moments) -> Component:
-            return _posterior(moments, beta_a, beta_u, siblings or votes.values.shape[1])
+            return _posterior(moments, beta_a, beta_u, siblings)
 
         component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
         return component.pose, component.logit, coupling
 
-    if activations.ndim == 2:
-        activations = activations.unsqueeze(1)
-    return route(iterate, votes, beta_a, beta_u, activations, centred=True)
+    return iterate
 
 
 def _posterior(moments: Moments, beta_a: Tensor, beta_u: Tensor, siblings: int) -> Component:
