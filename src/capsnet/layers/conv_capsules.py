@@ -101,6 +101,15 @@ class MatrixRouting(nn.Module):
     ) -> tuple[Float[Tensor, "b p j d"], Float[Tensor, "b p j"], tuple[Tensor, ...]]:
         """Poses and activations of the parents, and the coupling (P x J, I) of some images at a time; `offset` is added to
         the votes."""
+        # Log densities of votes that nearly agree: half of float32's digits are not enough for them.
+        with torch.autocast(poses.device.type, enabled=False):
+            return self._forward(
+                poses.to(weight.dtype), activations.to(weight.dtype), weight, normalise, offset
+            )
+
+    def _forward(
+        self, poses: Tensor, activations: Tensor, weight: Tensor, normalise: Normalise, offset: Tensor | None
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         b, p, i = activations.shape
         votes_of_one = p * self.types * i * SIZE
         together = max(1, _VOTES_AT_ONCE // votes_of_one)
