@@ -4,7 +4,7 @@ Also measured in the same run: the memory layouts, eager against compiled, and t
 same convolutions alone, forward and backward on fixed inputs, whose operations a second are what the loop's are set against.
 See README.md for how a number is taken.
 
-    python benchmarks/train_speed.py [--threads 2] [--seconds 12]
+    python benchmarks/train_speed.py [--threads 2] [--seconds 12] [--precision bf16]
 """
 
 import argparse
@@ -34,7 +34,9 @@ from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
 
 
-def bare_step(batch_size: int, *, channels_last: bool, fused: bool, compiled: bool) -> Callable[[], None]:
+def bare_step(
+    batch_size: int, precision: str, *, channels_last: bool, fused: bool, compiled: bool
+) -> Callable[[], None]:
     """One forward, backward and optimiser step on a batch that never changes."""
     torch.manual_seed(0)
     dataset = load_dataset("mnist")
@@ -50,7 +52,8 @@ def bare_step(batch_size: int, *, channels_last: bool, fused: bool, compiled: bo
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-7, weight_decay=0, fused=fused)
 
     def step() -> None:
-        loss = training_loss(model, batch, recipe, 0.5)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            loss = training_loss(model, batch, recipe, 0.5)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -58,26 +61,30 @@ def bare_step(batch_size: int, *, channels_last: bool, fused: bool, compiled: bo
     return step
 
 
-def convolutions_alone(batch_size: int) -> Callable[[], None]:
-    """The encoder's convolutions one after the other, each on an input of its own shape; all gradients that training needs."""
+def convolutions_alone(batch_size: int, precision: str) -> Callable[[], None]:
+    """The blocks' convolutions one after the other, each on an input of its own shape; all gradients that training needs."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = capsnet.create_model("efficient_capsnet").to(memory_format=torch.channels_last)
     calls: list[tuple[torch.nn.Conv2d, torch.Tensor, torch.Tensor]] = []
 
     def note(layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         assert isinstance(layer, torch.nn.Conv2d)
-        given = inputs[0].detach().contiguous(memory_format=torch.channels_last)
-        calls.append((layer, given.requires_grad_(bool(calls)), torch.ones_like(output)))
+        given = inputs[0].detach().to(dtype).contiguous(memory_format=torch.channels_last)
+        calls.append((layer, given.requires_grad_(bool(calls)), torch.ones_like(output, dtype=dtype)))
 
-    layers = [layer for layer in model.encoder.modules() if isinstance(layer, torch.nn.Conv2d)]
+    layers = [block.conv for block in model.encoder.blocks]
     hooks = [layer.register_forward_hook(note) for layer in layers]
     model(torch.rand(batch_size, 1, 28, 28))
     for hook in hooks:
         hook.remove()
+    model.to(dtype)
 
     def step() -> None:
         for layer, given, gradient in calls:
             wanted = [layer.weight, *([given] if given.requires_grad else [])]
-            torch.autograd.grad(layer(given), wanted, gradient)
+            # Not by calling the module: the counter of operations cannot follow that into `grad`.
+            output = torch.nn.functional.conv2d(given, layer.weight, layer.bias, layer.stride)
+            torch.autograd.grad(output, wanted, gradient)
 
     return step
 
@@ -112,14 +119,22 @@ class StepTimes(Silent):
         self.ends.append((time.perf_counter(), images))
 
 
-def whole_loop(batch_size: int, seconds: float, threads: int, rate: float) -> dict[str, float]:
+def whole_loop(
+    batch_size: int, precision: str, seconds: float, threads: int, rate: float
+) -> dict[str, float]:
     """Images/s of `capsnet train`'s own loop: data, augmentation, step, progress, state; the first steps not counted."""
     images = max(60 * batch_size, int(seconds * rate))
     recipe = dataclasses.replace(
         get_recipe("quick", "mnist", "efficient_capsnet"), epochs=1, least_steps=0, batch_size=batch_size
     )
     config = Config(
-        "mnist", "efficient_capsnet", recipe, validation=0, limit=min(60000, images), threads=threads
+        "mnist",
+        "efficient_capsnet",
+        recipe,
+        validation=0,
+        limit=min(60000, images),
+        threads=threads,
+        precision=precision,  # type: ignore[arg-type]
     )
     times = StepTimes()
     with tempfile.TemporaryDirectory() as folder:
@@ -135,10 +150,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    threads = set_threads(options.threads)
+    threads, precision = set_threads(options.threads), options.precision
     result: dict[str, object] = {
+        "precision": precision,
         **provenance(torch.device("cpu"), threads),
         "load_before": [round(x, 2) for x in os.getloadavg()],
     }
@@ -151,21 +168,23 @@ def main() -> None:
         }
         part: dict[str, object] = {}
         for name, form in forms.items():
-            part[name] = measure(bare_step(batch_size, **form), batch_size, options.seconds)
+            part[name] = measure(bare_step(batch_size, precision, **form), batch_size, options.seconds)
             print(f"batch {batch_size:3d}  bare step, {name:36s} {part[name]}", file=sys.stderr)
         bare = part["channels last"]["images_per_second"]  # type: ignore[index]
-        loop = whole_loop(batch_size, options.seconds, threads, bare)
-        again = measure(bare_step(batch_size, **forms["channels last"]), batch_size, options.seconds)
-        compiled = bare_step(batch_size, channels_last=True, fused=True, compiled=True)
+        loop = whole_loop(batch_size, precision, options.seconds, threads, bare)
+        again = measure(
+            bare_step(batch_size, precision, **forms["channels last"]), batch_size, options.seconds
+        )
+        compiled = bare_step(batch_size, precision, channels_last=True, fused=True, compiled=True)
         part["channels last, compiled"] = measure(compiled, batch_size, options.seconds)
         part["whole loop"] = loop
         part["channels last, again after the loop"] = again
         share = loop["images_per_second"] / statistics.mean([bare, again["images_per_second"]])
         part["share of the bare step"] = round(share, 3)
-        alone = convolutions_alone(batch_size)
+        alone = convolutions_alone(batch_size, precision)
         part["convolutions alone"] = measure(alone, batch_size, options.seconds)
         per_step = {
-            "loop": operations(bare_step(batch_size, **forms["channels last"])),
+            "loop": operations(bare_step(batch_size, precision, **forms["channels last"])),
             "alone": operations(alone),
         }
         rates = {
