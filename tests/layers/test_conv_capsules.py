@@ -261,3 +261,14 @@ def test_other_routings_are_refused():
         CapsNetError, match="Convolutional capsules route by 'em' or 'variational', not 'dynamic'"
     ):
         ConvCapsules(2, 3, routing="dynamic")
+
+
+@pytest.mark.parametrize("routing", ["em", "variational"])
+def test_routing_keeps_float32_under_autocast(routing):
+    layer = ConvCapsules(TYPES, PARENTS, routing=routing)
+    poses, activations = torch.randn(2, TYPES, 16, SIDE, SIDE), torch.rand(2, TYPES, SIDE, SIDE)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = layer(poses, activations)
+    for ours, expected in zip(mixed, layer(poses, activations), strict=True):
+        assert ours.dtype == torch.float32
+        assert torch.equal(ours, expected)

@@ -113,3 +113,13 @@ def test_gradients():
 def test_wrong_options_are_refused_by_name(options, message):
     with pytest.raises(CapsNetError, match=message):
         DenseCapsules(6, 8, 4, 16, **options)
+
+
+@pytest.mark.parametrize("routing", ["self_attention", "dynamic"])
+def test_routing_keeps_float32_under_autocast(routing):
+    layer, capsules = DenseCapsules(6, 8, 5, 16, routing=routing), torch.randn(3, 6, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = layer(capsules)
+    for ours, expected in zip(mixed, layer(capsules), strict=True):
+        assert ours.dtype == torch.float32
+        assert torch.equal(ours, expected)

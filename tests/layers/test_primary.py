@@ -52,6 +52,19 @@ def test_a_capsule_depends_on_its_own_image_only():
     assert torch.allclose(layer(features)[2:3], layer(features[2:3]), atol=1e-6)
 
 
+def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_gradients():
+    layer, features = PrimaryCapsules(16, (4, 5)).double(), torch.randn(3, 16, 4, 5, dtype=torch.float64)
+    features = features.contiguous(memory_format=torch.channels_last).requires_grad_()
+    found = []
+    for training in (True, False):
+        capsules = layer.train(training)(features)
+        wanted = (features, *layer.parameters())
+        found.append((capsules, *torch.autograd.grad(capsules.square().sum(), wanted)))
+    for sum_, convolution in zip(*found, strict=True):
+        assert torch.allclose(sum_, convolution, rtol=1e-12, atol=1e-12)
+    assert found[0][1].is_contiguous(memory_format=torch.channels_last)
+
+
 def test_gradients():
     layer = PrimaryCapsules(4, (2, 2), size=2).double()
     assert gradcheck(layer, torch.randn(2, 4, 2, 2, dtype=torch.float64, requires_grad=True))
