@@ -14,15 +14,10 @@ from torch import Tensor
 
 
 def margin_loss(
-    lengths: Float[Tensor, "b j"],
-    targets: Float[Tensor, "b j"],
-    *,
-    upper: float = 0.9,
-    lower: float = 0.1,
-    absent_weight: float = 0.5,
+    lengths: Float[Tensor, "b j"], targets: Float[Tensor, "b j"], **margins: float
 ) -> Float[Tensor, ""]:
-    """Eq. 7: pulls present classes above `upper` and absent ones below `lower`; zero once both margins are met."""
-    return margin_losses(lengths, targets, upper=upper, lower=lower, absent_weight=absent_weight).mean()
+    """Eq. 7, the mean over the batch; `margins` as for `margin_losses`."""
+    return margin_losses(lengths, targets, **margins).mean()
 
 
 def margin_losses(
@@ -33,7 +28,7 @@ def margin_losses(
     lower: float = 0.1,
     absent_weight: float = 0.5,
 ) -> Float[Tensor, "b"]:
-    """Eq. 7 of each image by itself."""
+    """Eq. 7 of each image: pulls present classes above `upper` and absent ones below `lower`; zero once both are met."""
     present = targets * (upper - lengths).relu().square()
     absent = (1 - targets) * (lengths - lower).relu().square()
     return (present + absent_weight * absent).sum(dim=1)
