@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Generator, Tensor
+from torch.nn import functional as F
 
 import capsnet
 from capsnet.data import handwriting, load_dataset
@@ -21,6 +22,19 @@ def test_with_all_amounts_at_zero_nothing_changes(images: Tensor) -> None:
     still = handwriting.Amounts(*[0.0] * len(handwriting.Amounts._fields))
     varied = handwriting.handwriting(images, seeded(), still)
     torch.testing.assert_close(varied, images / 256, atol=1e-4, rtol=0)
+
+
+def test_displacements_between_knots_are_bicubic() -> None:
+    knots = torch.randn(3, 2, handwriting.KNOTS, handwriting.KNOTS)
+    ours = handwriting._between_knots(28) @ knots @ handwriting._between_knots(20).T
+    expected = F.interpolate(knots, (28, 20), mode="bicubic", align_corners=True)
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_neighbourhood_is_that_of_pooling() -> None:
+    images = torch.rand(4, 1, 9, 7)
+    assert torch.equal(handwriting._over_neighbours(images, torch.maximum), F.max_pool2d(images, 3, 1, 1))
+    assert torch.equal(handwriting._over_neighbours(images, torch.minimum), -F.max_pool2d(-images, 3, 1, 1))
 
 
 def test_thickness_adds_and_removes_ink(images: Tensor) -> None:
