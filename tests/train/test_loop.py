@@ -109,6 +109,29 @@ def test_a_run_broken_off_anywhere_and_resumed_ends_with_the_same_bits(run, tmp_
         assert row["validation_loss"] == expected["validation_loss"]
 
 
+def test_so_does_one_in_bfloat16_that_learns_from_the_hardest_images(tmp_path):
+    recipe = dataclasses.replace(RECIPE, epochs=1, batch_size=32, learn_from=0.3, augmentation="handwriting")
+    config = Config(
+        "mnist",
+        "efficient_capsnet",
+        recipe,
+        limit=650,
+        validation=10,
+        threads=1,
+        precision="bf16",
+        test=False,
+    )
+    whole = train(config, tmp_path / "whole")
+    with pytest.raises(ConnectionAbortedError):
+        train(config, tmp_path / "broken", reporter=StopAt(9), save_every=0)
+    assert train(config, tmp_path / "broken", resume=True)["curve"][0]["loss"] == whole["curve"][0]["loss"]
+    assert_same_bits(tensors(tmp_path / "whole" / "last"), tensors(tmp_path / "broken" / "last"))
+    every = train(
+        dataclasses.replace(config, recipe=dataclasses.replace(recipe, learn_from=1.0)), tmp_path / "all"
+    )
+    assert every["curve"][0]["loss"] != whole["curve"][0]["loss"]
+
+
 def test_a_finished_run_gives_its_result_again_without_training(run):
     folder, result = run
     assert train(CONFIG, folder, resume=True, reporter=StopAt(1)) == result
