@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,5 +53,15 @@ def test_nothing_is_compiled_at_import():
     code = (
         "import capsnet.models; from capsnet.functional.routing.kernels import load_kernels; "
         "assert load_kernels.cache_info().currsize == 0"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no list of loaded libraries")
+def test_no_second_openmp_library_is_loaded():
+    code = (
+        "import re, torch; from capsnet.functional.routing.kernels import load_kernels; "
+        "loaded = lambda: set(re.findall(r'\\S*omp\\S*\\.so\\S*', open('/proc/self/maps').read())); "
+        "before = loaded(); assert load_kernels(torch.float32); assert loaded() == before, loaded()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -3,12 +3,16 @@
 Half a second of the system's C compiler (`CC`, else `cc`), once in a process and for each number type. Where there is none,
 or it fails, there are no kernels, and the votes are stored and read by PyTorch's own operations: slower, with the same
 results.
+
+They are not linked to an OpenMP library but find the one that PyTorch has brought: the idle threads of a second one would
+take the cores from the first. Where PyTorch has none, they run on one thread.
 """
 
 import ctypes
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,7 +22,9 @@ import torch
 from torch import Tensor
 
 _SOURCE = Path(__file__).with_name("matrix_votes.c")
-_FLAGS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-fPIC")
+# What is missing must be missed while loading, not while running.
+_LINK = ("-shared", "-Wl,-z,now") if sys.platform == "linux" else ("-shared",)
 _NAMES = {torch.float32: "float", torch.float64: "double"}
 
 
@@ -27,15 +33,24 @@ def load_kernels(dtype: torch.dtype) -> ctypes.CDLL | None:
     """The compiled passes for numbers of this type, or None."""
     if dtype not in _NAMES:
         return None
-    try:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            library = Path(folder, "matrix_votes.so")
-            compiler = shlex.split(os.environ.get("CC", "cc"))
-            command = [*compiler, *_FLAGS, f"-DREAL={_NAMES[dtype]}", str(_SOURCE), "-o", str(library)]
-            subprocess.run(command, check=True, capture_output=True, timeout=60)
-            return ctypes.CDLL(str(library))
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+    for threading in (("-fopenmp",), ()):
+        try:
+            return _compile(f"-DREAL={_NAMES[dtype]}", *threading)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            continue
+    return None
+
+
+def _compile(*flags: str) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        compiled, library = Path(folder, "matrix_votes.o"), Path(folder, "matrix_votes.so")
+        for arguments in (
+            (*_FLAGS, *flags, "-c", str(_SOURCE), "-o", str(compiled)),
+            (*_LINK, str(compiled), "-o", str(library)),
+        ):
+            subprocess.run([*compiler, *arguments], check=True, capture_output=True, timeout=60)
+        return ctypes.CDLL(str(library))
 
 
 def usable(*tensors: Tensor) -> bool:
