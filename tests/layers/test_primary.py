@@ -52,8 +52,10 @@ def test_a_capsule_depends_on_its_own_image_only():
     assert torch.allclose(layer(features)[2:3], layer(features[2:3]), atol=1e-6)
 
 
-def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_gradients():
-    layer, features = PrimaryCapsules(16, (4, 5)).double(), torch.randn(3, 16, 4, 5, dtype=torch.float64)
+@pytest.mark.parametrize("maps", [(4, 5), (5, 6)])
+def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_gradients(maps):
+    layer = PrimaryCapsules(16, (4, 5), stride=(2, 2)).double()
+    features = torch.randn(3, 16, *maps, dtype=torch.float64)
     features = features.contiguous(memory_format=torch.channels_last).requires_grad_()
     found = []
     for training in (True, False):
@@ -68,6 +70,11 @@ def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_
 def test_gradients():
     layer = PrimaryCapsules(4, (2, 2), size=2).double()
     assert gradcheck(layer, torch.randn(2, 4, 2, 2, dtype=torch.float64, requires_grad=True))
+
+
+def test_a_map_smaller_than_the_filters_is_refused():
+    with pytest.raises(RuntimeError, match="Kernel size can't be greater"):
+        PrimaryCapsules(16, (5, 5))(torch.randn(1, 16, 4, 5))
 
 
 def test_channels_that_do_not_divide_are_refused():

@@ -11,6 +11,7 @@ import math
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.squashing import get_squash
@@ -55,10 +56,12 @@ class PrimaryCapsules(nn.Module):
         return self.squash(numbers.movedim(3, 1).reshape(batch, -1, self.size))
 
     def _filter(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h2 w2"]:
-        weight, bias = self.depthwise.weight, self.depthwise.bias
-        if self.training and features.shape[2:] == weight.shape[2:] and bias is not None:
-            # A filter as large as the map is one weighted sum; convolution kernels take ten times as long for its gradients.
+        weight, bias, stride = self.depthwise.weight, self.depthwise.bias, self.depthwise.stride
+        unseen = [n - k for n, k in zip(features.shape[2:], weight.shape[2:], strict=True)]
+        once = all(0 <= left < step for left, step in zip(unseen, stride, strict=True))
+        if self.training and once and bias is not None:
+            # A filter with a single place is one weighted sum; convolution kernels take ten times as long for its gradients.
             # Channels come last, as the convolutions before it lay out their maps and want the gradients.
-            weighted = features.permute(0, 2, 3, 1) * weight.permute(1, 2, 3, 0).contiguous()
-            return (weighted.sum(dim=(1, 2)) + bias)[..., None, None]
+            whole = F.pad(weight, (0, unseen[1], 0, unseen[0])).permute(1, 2, 3, 0).contiguous()
+            return ((features.permute(0, 2, 3, 1) * whole).sum(dim=(1, 2)) + bias)[..., None, None]
         return self.depthwise(features)
