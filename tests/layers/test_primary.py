@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 from torch.autograd import gradcheck
 
 from capsnet.errors import CapsNetError
@@ -52,11 +53,15 @@ def test_a_capsule_depends_on_its_own_image_only():
     assert torch.allclose(layer(features)[2:3], layer(features[2:3]), atol=1e-6)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("maps", [(4, 5), (5, 6)])
-def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_gradients(maps):
+def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_gradients(
+    maps, images, layout
+):
     layer = PrimaryCapsules(16, (4, 5), stride=(2, 2)).double()
-    features = torch.randn(3, 16, *maps, dtype=torch.float64)
-    features = features.contiguous(memory_format=torch.channels_last).requires_grad_()
+    features = torch.randn(images, 16, *maps, dtype=torch.float64)
+    features = features.contiguous(memory_format=layout).requires_grad_()
     found = []
     for training in (True, False):
         capsules = layer.train(training)(features)
@@ -64,7 +69,15 @@ def test_the_sum_of_training_and_the_convolution_of_evaluation_agree_with_their_
         found.append((capsules, *torch.autograd.grad(capsules.square().sum(), wanted)))
     for sum_, convolution in zip(*found, strict=True):
         assert torch.allclose(sum_, convolution, rtol=1e-12, atol=1e-12)
-    assert found[0][1].is_contiguous(memory_format=torch.channels_last)
+    assert found[0][1].is_contiguous(memory_format=layout)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d, nn.InstanceNorm2d])
+def test_gradients_of_one_image_pass_through_a_norm_before_it(norm, layout):
+    layer = nn.Sequential(norm(16, affine=True), PrimaryCapsules(16, (4, 5))).double()
+    features = torch.randn(1, 16, 4, 5, dtype=torch.float64).contiguous(memory_format=layout)
+    assert gradcheck(layer, features.requires_grad_())
 
 
 def test_gradients():

@@ -61,7 +61,11 @@ class PrimaryCapsules(nn.Module):
         once = all(0 <= left < step for left, step in zip(unseen, stride, strict=True))
         if self.training and once and bias is not None:
             # A filter with a single place is one weighted sum; convolution kernels take ten times as long for its gradients.
-            # Channels come last, as the convolutions before it lay out their maps and want the gradients.
-            whole = F.pad(weight, (0, unseen[1], 0, unseen[0])).permute(1, 2, 3, 0).contiguous()
-            return ((features.permute(0, 2, 3, 1) * whole).sum(dim=(1, 2)) + bias)[..., None, None]
+            # These come in the maps' own memory layout: with another one, some of PyTorch's norms go wrong for one image.
+            whole = F.pad(weight, (0, unseen[1], 0, unseen[0])).squeeze(1)
+            if features.is_contiguous():
+                numbers = (features * whole).sum(dim=(2, 3))
+            else:
+                numbers = (features.permute(0, 2, 3, 1) * whole.permute(1, 2, 0).contiguous()).sum(dim=(1, 2))
+            return (numbers + bias)[..., None, None]
         return self.depthwise(features)
