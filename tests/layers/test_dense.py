@@ -123,3 +123,23 @@ def test_routing_keeps_float32_under_autocast(routing):
     for ours, expected in zip(mixed, layer(capsules), strict=True):
         assert ours.dtype == torch.float32
         assert torch.equal(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("routing", "options", "sentence"),
+    [
+        ("em", {"steepness": "hi"}, "steepness is a number, not 'hi'."),
+        ("em", {"variance_floor": float("nan")}, "variance_floor is a number, not nan."),
+        ("self_attention", {"dimension": "x"}, "dimension is a whole number from 1 up, not 'x'."),
+        ("dynamic", {"iterations": 0}, "iterations is a whole number from 1 up, not 0."),
+        ("dynamic", {"iterations": True}, "iterations is a whole number from 1 up, not True."),
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_one_sentence(routing, options, sentence):
+    with pytest.raises(CapsNetError, match=sentence):
+        DenseCapsules(6, 8, 5, 16, routing=routing, **options)
+
+
+def test_em_refuses_a_floor_below_zero():
+    with pytest.raises(CapsNetError, match="steepness and variance_floor are numbers above 0"):
+        DenseCapsules(6, 8, 5, 16, routing="em", variance_floor=-1.0)(torch.rand(1, 6, 8))

@@ -67,6 +67,21 @@ def test_a_run_that_chooses_settings_leaves_the_test_set_unread(capfd, tmp_path,
     assert "test error" not in capfd.readouterr().out
 
 
+def test_epochs_that_are_asked_for_count_whatever_images_the_recipe_shows(capfd, tmp_path):
+    result = result_of(
+        capfd, "sliced_mnist", *SHORT, "--recipe", "budget", "--no-test", "--out", tmp_path / "run"
+    )
+    assert result["epochs"] == 1
+
+
+def test_weights_of_another_model_are_refused_by_name(capfd, tmp_path):
+    words = ["sliced_mnist", *SHORT, "--model", "hfc", "--init", "efficient_capsnet.mnist"]
+    with pytest.raises(SystemExit) as stop:
+        main(["train", *words, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert "are of the model 'efficient_capsnet', not of 'hfc'" in " ".join(capfd.readouterr().err.split())
+
+
 @pytest.mark.slow
 def test_compiled_trains(tmp_path):
     # In a process of its own: the tests' checks of shapes and types cannot be compiled.

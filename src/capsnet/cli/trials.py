@@ -37,6 +37,7 @@ def trials(
     epochs: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
+    no_test: Flag = False,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
     model_options: Pairs = (),
@@ -58,7 +59,7 @@ def trials(
     Args:
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name; the paper's for the data set when left out.
-        recipe: fast, quick, paper, authors or budget; quick when left out.
+        recipe: quick, paper, authors, fast or budget, as for `capsnet train`; quick when left out.
         seeds: How many seeds.
         first_seed: The first of them.
         jobs: How many train at once on this machine; the CPU's threads are divided among them.
@@ -70,13 +71,14 @@ def trials(
         epochs: In place of the recipe's.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
+        no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
         model_options: The model's own, such as routing=dynamic iterations=3.
         data_options: The data set's own, such as views=azimuth.
         device: auto, cpu, cuda or mps.
         threads: Of each trial; the cores divided by --jobs, or --cpus-per-trial, when left out.
-        precision: bf16 for devices that gain from it, CPUs with instructions for it among them.
+        precision: float32 or bf16, as for `capsnet train`.
         data_dir: Where data sets are looked for first.
         out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
         record: Also keep each result as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
@@ -106,6 +108,7 @@ def trials(
         device=device,
         threads=threads,
         precision=precision,
+        test=not no_test,
         model_options={
             **parse_pairs(model_options, "--model-options"),
             **({"decoder": False} if no_reconstruction else {}),

@@ -32,8 +32,9 @@ def finished_runs(folder: Path) -> dict[int, Path]:
 
 
 def error_keys(result: Mapping[str, Any]) -> list[str]:
-    """The test errors that a result has; MultiMNIST has two."""
-    return [key for key in result if key.startswith("test_") and key.endswith("error_percent")]
+    """The test errors that a result has; MultiMNIST has two, a run that left the test set unread none."""
+    errors = (key for key in result if key.startswith("test_") and key.endswith("error_percent"))
+    return [key for key in errors if result[key] is not None]
 
 
 def compare(first: Path, second: Path) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def train_in(
                 text = f"Stopped at step {now.step} of {plan.total_steps}; --resume continues it."
                 raise team.once(Interrupted(text), code=130)
 
-    reporter.say("Testing")
+    reporter.say("Testing" if config.test else "The test set is left unread; evaluating on training images")
     return finish(run, team, evaluated, Training(config, dataset, train_split, recipe, plan, now), threads)
 
 

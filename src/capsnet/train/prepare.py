@@ -97,6 +97,11 @@ def build_model(config: Config, dataset: DataSet) -> CapsuleModel:
     if config.init is not None:
         model = load(config.init)
         check_fits(model, dataset, config.init)
+        if model.architecture.name != config.model:
+            raise CapsNetError(
+                f"The weights '{config.init}' are of the model '{model.architecture.name}', not of '{config.model}'; "
+                f"say --model {model.architecture.name}."
+            )
         if config.model_options.get("decoder") is False:
             model.decoder = None
         return model.train()

@@ -48,7 +48,7 @@ class RunFolder:
             names = ", ".join(different)
             raise CapsNetError(
                 f"The run at {self.path} was made with other settings ({names}); resume it with its own, "
-                f"--config {self.path / 'config.json'} --resume, or choose another folder with --out."
+                f"--config {self.path / 'config.json'} --out {self.path} --resume, or choose another folder with --out."
             )
 
     @property

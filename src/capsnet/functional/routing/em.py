@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capsnet.errors import CapsNetError
 from capsnet.functional.routing.mixture import (
     Component,
     MixtureVotes,
@@ -63,6 +64,8 @@ def em_loop(
     variance_floor: float = 5e-4,
 ) -> Loop:
     """`em_routing` of votes in whichever form they come."""
+    if min(steepness, variance_floor) <= 0:
+        raise CapsNetError("EM routing's steepness and variance_floor are numbers above 0.")
 
     def iterate(
         votes: MixtureVotes, beta_a: Tensor, beta_u: Tensor, activations: Tensor

@@ -10,6 +10,7 @@ Letters: B batch, I input capsules, J output capsules, D pose size.
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -49,16 +50,17 @@ class Routing:
 
     def check_options(self, options: dict[str, Any]) -> None:
         """Refuses an option that the function does not take, by name."""
-        known = {
-            p.name for p in inspect.signature(self.function).parameters.values() if p.kind is p.KEYWORD_ONLY
-        }
-        for option in options:
+        parameters = inspect.signature(self.function).parameters
+        known = {p.name: p.annotation for p in parameters.values() if p.kind is p.KEYWORD_ONLY}
+        for option, value in options.items():
             if option not in known:
                 takes = ", ".join(sorted(known)) or "none"
                 raise CapsNetError(f"Routing '{self.name}' has no option '{option}'; its options: {takes}.")
-        iterations = options.get("iterations", 1)
-        if not isinstance(iterations, int) or iterations < 1:
-            raise CapsNetError(f"iterations is a whole number from 1 up, not {iterations!r}.")
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if known[option] in (int, int | None) and not (number and isinstance(value, int) and value >= 1):
+                raise CapsNetError(f"{option} is a whole number from 1 up, not {value!r}.")
+            if known[option] is float and not (number and math.isfinite(value)):
+                raise CapsNetError(f"{option} is a number, not {value!r}.")
 
 
 ROUTINGS: dict[str, Routing] = {}
