@@ -6,6 +6,8 @@ from rich.table import Table
 from capsnet.cli import console
 from capsnet.cli.options import Flag
 
+WIDE = 78  # columns of a terminal that shows all of the table
+
 
 def models(*, json: Flag = False) -> None:
     """List every model with its image shape, parameters and operations.
@@ -20,18 +22,24 @@ def models(*, json: Flag = False) -> None:
     if json:
         console.print_json(rows)
         return
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("model", overflow="fold")
-    for heading in ("image", "classes", "encoder", "decoder", "operations"):
-        table.add_column(heading, justify="right")
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=0, collapse_padding=True)
+    table.add_column("model", no_wrap=True)  # to be copied whole
+    wide = console.out.width >= WIDE
+    for heading in (
+        ("image", "classes", "encoder", "decoder", "operations") if wide else ("encoder", "operations")
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(
-            row["name"],
-            "x".join(map(str, row["image_shape"])),
-            str(row["num_classes"]),
-            f"{row['encoder_parameters']:,}",
-            f"{row['decoder_parameters']:,}" if row["decoder_parameters"] else "-",
-            f"{row['operations'] / 1e6:.1f} M",
+        encoder, operations = f"{row['encoder_parameters']:,}", f"{row['operations'] / 1e6:.1f} M"
+        decoder = f"{row['decoder_parameters']:,}" if row["decoder_parameters"] else "-"
+        image = "x".join(map(str, row["image_shape"]))
+        cells = (
+            (image, str(row["num_classes"]), encoder, decoder, operations) if wide else (encoder, operations)
         )
+        table.add_row(row["name"], *cells)
     console.out.print(table)
-    console.out.print("Operations: 2 x multiply-accumulates of one image through the encoder.", style="dim")
+    console.out.print(
+        "For the image and classes of the model's own paper; other data make it larger or smaller. "
+        "Operations: 2 x multiply-accumulates of one image through the encoder.",
+        style="dim",
+    )
