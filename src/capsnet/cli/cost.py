@@ -7,6 +7,7 @@ from rich.table import Table
 
 from capsnet.cli import console
 from capsnet.cli.options import Flag, Maybe, Names
+from capsnet.errors import CapsNetError
 
 # Mazzia et al. 2021, table 1: thousands of parameters, 10^9 operations.
 REPORTED = {
@@ -41,7 +42,7 @@ def cost(
 
     from capsnet.data.registry import get_dataset_info
     from capsnet.evaluate.speed import measure
-    from capsnet.registry import get_entry, list_models
+    from capsnet.registry import create_model, get_entry, list_models
     from capsnet.train.provenance import provenance
 
     names = list(models or list_models())
@@ -56,6 +57,12 @@ def cost(
     load = taken["load"][0]
     rows = []
     for name in names:
+        if not models and shape:
+            try:
+                create_model(name, **shape)
+            except CapsNetError as error:
+                console.errors.print(f"leaving {name} out: {error}", style="dim")
+                continue
         console.errors.print(f"measuring {name}", style="dim")
         reported = dict(zip(("parameters_k", "operations_g"), REPORTED.get(name, (None, None)), strict=True))
         rows.append({**measure(name, batch, seconds, threads, **shape), "reported": reported})
