@@ -197,8 +197,8 @@ def systems_table() -> str:
         )
     lines += [
         "",
-        f"One seed (0). Images/s: in float32, batch {costs['capsnet']['batch_size']}, {cost['machine']}, {cost['threads']} threads, "
-        f"load {cost['load'][0]}, {cost['date'][:10]}.",
+        f"One seed (0). Images/s: in float32, batch {costs['capsnet']['batch_size']}, {cost['machine']}, "
+        f"{cost['threads']} threads, load {cost['load'][0]}, {cost['date'][:10]}.",
     ]
     return "\n".join(lines)
 
