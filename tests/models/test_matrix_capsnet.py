@@ -54,6 +54,11 @@ def test_parameters_of_the_papers_variants(options, count):
     assert parameters(create_model("matrix_capsnet", **options).encoder) == count
 
 
+def test_a_layer_without_types_is_refused():
+    with pytest.raises(CapsNetError, match="types are four whole numbers"):
+        create_model("matrix_capsnet", types=(8, 8, 8, 0))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_maps_are_the_papers(name):
     encoder = create_model(name, types=(4, 4, 4, 4)).encoder

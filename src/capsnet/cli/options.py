@@ -1,6 +1,7 @@
 """Kinds of options that commands share, so that their help reads well."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -20,14 +21,16 @@ Files = Positional[Annotated[tuple[Path, ...], arg(help_behavior_hint="")]]
 
 
 def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
-    """`key=value` words as a dictionary; a value that reads as JSON (3, true, [[12, 12]]) is that, else it is text."""
+    """`key=value` words as a dictionary; a value that reads as JSON (3, true, [[12, 12]]) is that, numbers with commas between
+    them (8,8,16) are a list, else it is text."""
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise CapsNetError(f"{option} takes words of the form key=value, not '{pair}'.")
+        listed = f"[{text}]" if re.fullmatch(r"\d+(,\d+)+", text) else text
         try:
-            values[key] = json.loads(text)
+            values[key] = json.loads(listed)
         except ValueError:
             values[key] = text
     return values

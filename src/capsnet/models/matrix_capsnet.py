@@ -41,6 +41,8 @@ class MatrixEncoder(nn.Module):
         if min(image_shape[1:]) < SMALLEST:
             sides = "x".join(map(str, image_shape[1:]))
             raise CapsNetError(f"This network takes images of {SMALLEST} pixels a side or more; got {sides}.")
+        if len(types) != 4 or not all(isinstance(count, int) and count >= 1 for count in types):
+            raise CapsNetError(f"types are four whole numbers from 1 up, such as 32,32,32,32; got {types!r}.")
         channels, primary, middle, last = types
         variational = routing == "variational"
         conv = nn.Conv2d(image_shape[0], channels, 5, 2, bias=not variational)
