@@ -1,8 +1,9 @@
 """Learning from the images that still have something to teach.
 
 Late in training most images meet both margins, or nearly, and a small part of a batch holds nearly all of its loss. A forward
-pass finds that part, and only it is learned from, forwards and backwards. As the loss of the others is next to nothing, so is what their
-gradients would have added; a step costs much less. Early on, when the loss is spread evenly, nearly all images are kept.
+pass finds that part, and only it is learned from, forwards and backwards. As the loss of the others is next to nothing, so
+is what their gradients would have added, and a step costs much less. Early on, when the loss is spread evenly, nearly all
+images are kept.
 
 Letters: B batch, J classes.
 """
