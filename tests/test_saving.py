@@ -16,6 +16,9 @@ from capsnet.errors import CapsNetError
 CARD = Card(("no", "yes", "perhaps"), {"scale": 256}, {"seed": 3}, {"test_error_percent": 0.5})
 
 
+LARGEST = 300_000
+
+
 def small() -> capsnet.models.CapsuleModel:
     """A network that is quick to make."""
     return capsnet.create_model("efficient_capsnet", (1, 20, 20), 3, decoder=False)
@@ -85,6 +88,28 @@ def test_half_precision_loads_as_float32(tmp_path: Path) -> None:
     assert {p.dtype for p in loaded.parameters()} == {torch.float32}
     images = torch.rand(2, 1, 20, 20)
     torch.testing.assert_close(loaded(images).poses, model.eval()(images).poses, rtol=0, atol=1e-2)
+
+
+def test_large_weights_are_cut_into_files(folder: Path, tmp_path: Path) -> None:
+    model, cut = capsnet.load(folder), tmp_path / "cut"
+    capsnet.save(model, cut, largest_file=LARGEST)
+    files = sorted(cut.glob("*.safetensors"))
+    assert len(files) > 1
+    assert max(file.stat().st_size for file in files) < LARGEST + 20_000
+    again = capsnet.load(cut)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor)
+    assert again.card == CARD
+    capsnet.save(model, cut)
+    assert [file.name for file in cut.glob("*.safetensors")] == ["model.safetensors"]
+
+
+def test_a_missing_further_file_is_said(folder: Path) -> None:
+    capsnet.save(capsnet.load(folder), folder, largest_file=LARGEST)
+    further = next(folder.glob("model-*-2.safetensors"))
+    further.unlink()
+    with pytest.raises(CapsNetError, match=further.name):
+        capsnet.load(folder)
 
 
 def test_channels_last_models_save_too(tmp_path: Path) -> None:
@@ -192,6 +217,8 @@ def rewrite(folder: Path, **changes: object) -> None:
         ({"class_names": ["one"]}, "1 class names for 3 classes"),
         ({"class_names": 5}, "class_names is a list"),
         ({"score": 5}, "score is an object"),
+        ({"further_files": ["../model-1.safetensors"]}, "no name of a further file"),
+        ({"further_files": 5}, "no name of a further file"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_said(folder: Path, changes: dict, sentence: str) -> None:

@@ -5,11 +5,15 @@ metadata: it alone is complete, and is renamed into place before `config.json`, 
 programs. Both name the tensors' checksum. `config.json` counts while its checksum is the tensors' own (so a
 class name may be edited in it); a crash between the two renames leaves a stale one, and then the metadata
 counts.
+
+Large weights may be cut into several files. The further ones are named after the checksum, so that they never replace
+those of the weights before, and are written first; `model.safetensors` names them.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +32,25 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 TENSORS = "model.safetensors"
+FURTHER = "model-*.safetensors"
 CONFIG = "config.json"
 BUNDLED = Path(__file__).parent / "weights"
 
 
-def save(model: "CapsuleModel", path: str | Path, *, card: Card | None = None, half: bool = False) -> None:
+def save(
+    model: "CapsuleModel",
+    path: str | Path,
+    *,
+    card: Card | None = None,
+    half: bool = False,
+    largest_file: int | None = None,
+) -> None:
     """Writes a model's weights and how to build it again into the folder `path`, replacing those there.
 
     Args:
         card: kept with the weights; the model's own when left out.
         half: store the learned values in 16 bits; running statistics stay in 32, and `load` gives 32 for all.
+        largest_file: bytes of tensors a file may hold; what is more goes into further files.
     """
     architecture: Architecture | None = getattr(model, "architecture", None)
     if architecture is None:
@@ -48,6 +61,9 @@ def save(model: "CapsuleModel", path: str | Path, *, card: Card | None = None, h
     if half:
         tensors.update({name: tensors[name].half() for name, _ in model.named_parameters()})
     card = card or model.card
+    digest = checksum(tensors)
+    first, *more = _parts(tensors, largest_file)
+    further = {f"model-{digest[:8]}-{number}.safetensors": part for number, part in enumerate(more, start=2)}
     config = {
         "format_version": FORMAT_VERSION,
         "model": architecture.name,
@@ -55,14 +71,21 @@ def save(model: "CapsuleModel", path: str | Path, *, card: Card | None = None, h
         "num_classes": architecture.num_classes,
         "options": architecture.options,
         **card.to_dict(),
-        "tensors_sha256": checksum(tensors),
+        **({"further_files": list(further)} if further else {}),
+        "tensors_sha256": digest,
     }
     try:
         metadata = json.dumps(config, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CapsNetError(f"The model's options and card must fit into JSON: {error}.") from error
-    atomic_write(Path(path) / TENSORS, to_bytes(tensors, {"capsnet": metadata}))
-    write_json(Path(path) / CONFIG, config)
+    folder = Path(path)
+    for name, part in further.items():
+        atomic_write(folder / name, to_bytes(part))
+    atomic_write(folder / TENSORS, to_bytes(first, {"capsnet": metadata}))
+    write_json(folder / CONFIG, config)
+    for stale in folder.glob(FURTHER):
+        if stale.name not in further:
+            stale.unlink()
 
 
 def load(name_or_path: str | Path) -> "CapsuleModel":
@@ -114,17 +137,37 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    file = folder / TENSORS
+def _parts(tensors: dict[str, Tensor], largest: int | None) -> list[dict[str, Tensor]]:
+    """The tensors in their order, cut before the one that would make a file too large."""
+    parts: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, tensor in tensors.items():
+        if largest is not None and parts[-1] and size + tensor.nbytes > largest:
+            parts.append({})
+            size = 0
+        parts[-1][name] = tensor
+        size += tensor.nbytes
+    return parts
+
+
+def _read_file(file: Path) -> tuple[str | None, dict[str, Tensor]]:
     try:
         with safe_open(file, framework="pt") as opened:
             metadata = (opened.metadata() or {}).get("capsnet")
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, it is no mapping
-        config = json.loads(metadata) if metadata is not None else None
-    except (SafetensorError, ValueError, RecursionError) as error:
+            return metadata, {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, it is no mapping
+    except (SafetensorError, ValueError) as error:
         raise CapsNetError(f"'{file}' is damaged: {error}.") from error
     except OSError as error:
         raise CapsNetError(f"Could not read '{file}': {error.strerror or error}.") from error
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    file = folder / TENSORS
+    metadata, tensors = _read_file(file)
+    try:
+        config = json.loads(metadata) if metadata is not None else None
+    except (ValueError, RecursionError) as error:
+        raise CapsNetError(f"'{file}' is damaged: {error}.") from error
     if not isinstance(config, dict):
         raise CapsNetError(f"'{file}' was not written by capsnet: it does not say which model it is for.")
     version = config.get("format_version")
@@ -132,6 +175,11 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise CapsNetError(
             f"'{file}' has format version {version}; this capsnet reads up to {FORMAT_VERSION} only."
         )
+    further = config.get("further_files", [])
+    for name in further if isinstance(further, list) else [further]:
+        if not isinstance(name, str) or not fnmatch(name, FURTHER) or Path(name).name != name:
+            raise CapsNetError(f"'{file}' is damaged: '{name}' is no name of a further file.")
+        tensors.update(_read_file(folder / name)[1])
     if checksum(tensors) != config.get("tensors_sha256"):
         raise CapsNetError(f"'{file}' is damaged: its values don't have the checksum that it states.")
     if (folder / CONFIG).exists():
