@@ -42,6 +42,9 @@ TRIALS: dict[str, dict[str, Any]] = {
     "hardest-weight-decay": HARDEST | {"weight_decay": 0.05},
     "hardest-share-0.999": HARDEST | {"learn_from": 0.999},
     "hardest-10-epochs": HARDEST | {"epochs": 10},
+    "hardest-batch-64-20-epochs": HARDEST | {"batch_size": 64, "epochs": 20},
+    "hardest-batch-64-gentle-20-epochs": HARDEST
+    | {"batch_size": 64, "epochs": 20, "augmentation": "handwriting_gentle"},
 }
 
 

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-REPORTED_MNIST = {"efficient_capsnet": "0.26"}
+REPORTED = {
+    ("mnist", "efficient_capsnet"): "0.26 ± 0.0002 %",
+    ("multimnist", "efficient_capsnet_multimnist"): "5.1 ± 0.005 %",
+}
+REPORTED_ENSEMBLES = {"mnist": "0.16 %", "multimnist": "3.8 %"}
 
 
 def read_results(folder: str) -> list[dict[str, Any]]:
@@ -17,32 +21,56 @@ def read_results(folder: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((ROOT / "results" / folder).glob("*.json"))]
 
 
-def mnist_table() -> str:
-    """A row for each model and recipe, over all its seeds."""
+def ours(runs: list[dict[str, Any]], key: str) -> str:
+    """The mean error; of several seeds also its deviation and the lowest and the highest."""
+    errors = [run[key] for run in runs]
+    if len(errors) < 2:
+        return f"{errors[0]:.2f} %"
+    return f"{statistics.mean(errors):.3f} ± {statistics.stdev(errors):.3f} % ({min(errors):.2f} to {max(errors):.2f})"
+
+
+def results_table() -> str:
+    """A row for each data set, model and recipe over all its seeds, and one for each ensemble."""
     lines = [
-        "| network | recipe | encoder parameters | test error, reported | test error, ours | seeds | epochs | minutes a seed |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
+        "| data | network | recipe | encoder parameters | test error, reported | test error, ours | seeds | epochs | minutes a seed |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
 
     def key(run: dict[str, Any]) -> tuple[str, str]:
         return run["model"], run["recipe"]
 
-    for (model, recipe), group in groupby(sorted(read_results("mnist"), key=key), key=key):
-        runs = list(group)
-        errors = [run["test_error_percent"] for run in runs]
-        spread = f" ± {statistics.stdev(errors):.3f}" if len(errors) > 1 else ""
-        minutes = statistics.mean(run["seconds"] for run in runs) / 60
-        lines.append(
-            f"| `{model}` | {recipe} | {runs[0]['encoder_parameters']:,} | {REPORTED_MNIST.get(model, '-')} % | "
-            f"{statistics.mean(errors):.2f}{spread} % | {len(runs)} | {runs[0]['epochs']} | {minutes:.1f} |"
-        )
-    runs = read_results("mnist")
-    lines += [
-        "",
-        "Taken on "
-        + "; ".join(sorted({f"{r['machine']}, {r['threads']} threads, {r['date'][:10]}" for r in runs}))
-        + ".",
-    ]
+    ensembles = {record["dataset"]: record for record in read_results("ensembles")}
+    machines = set()
+    for dataset in ("mnist", "multimnist", "toyviews"):
+        for (model, recipe), group in groupby(sorted(read_results(dataset), key=key), key=key):
+            runs = list(group)
+            machines |= {
+                f"{r['machine']}, {r['threads']} thread{'s' * (r['threads'] > 1)} a run, {r['date'][:10]}"
+                for r in runs
+            }
+            errors = [
+                ours(runs, name) + ("" if name == "test_error_percent" else f" {name.split('_')[1]}")
+                for name in ("test_error_percent", "test_pair_error_percent", "test_digit_error_percent")
+                if name in runs[0]
+            ]
+            minutes = statistics.mean(run["seconds"] for run in runs) / 60
+            lines.append(
+                f"| {dataset} | `{model}` | {recipe} | {runs[0]['encoder_parameters']:,} | "
+                f"{REPORTED.get((dataset, model), '-')} | {', '.join(errors)} | {len(runs)} | {runs[0]['epochs']} | "
+                f"{minutes:.0f} |"
+            )
+        if dataset in ensembles:
+            record = ensembles[dataset]
+            errors = [
+                f"{value:.2f} %" + ("" if name == "test_error_percent" else f" {name.split('_')[1]}")
+                for name, value in record["ensemble"].items()
+                if name.endswith("error_percent")
+            ]
+            lines.append(
+                f"| {dataset} | ensemble of all {len(record['members'])} | fast | | "
+                f"{REPORTED_ENSEMBLES.get(dataset, '-')} | {', '.join(errors)} | | | |"
+            )
+    lines += ["", f"Taken on {'; '.join(sorted(machines))}."]
     return "\n".join(lines)
 
 
@@ -320,7 +348,7 @@ def scaling_estimate_table() -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "mnist": ("README.md", mnist_table),
+    "results": ("README.md", results_table),
     "recipe-trials": ("docs/records.md", trials_table),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
