@@ -32,7 +32,7 @@ def ours(runs: list[dict[str, Any]], key: str) -> str:
 def results_table() -> str:
     """A row for each data set, model and recipe over all its seeds, and one for each ensemble."""
     lines = [
-        "| data | network | recipe | encoder parameters | test error, reported | test error, ours | seeds | epochs | minutes a seed |",
+        "| data | network | recipe | parameters | test error, reported | test error, ours | seeds | epochs | minutes a seed |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
 
