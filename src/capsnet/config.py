@@ -69,6 +69,8 @@ class Config:
     dataset_options: dict[str, Any] = field(default_factory=dict)
     validation: int | None = None
     """images held out of the training set to select on; None means min(5,000, 10 %)"""
+    hold_out: Literal["images", "stretches"] = "images"
+    """held out one by one, or in whole stretches of the stored order, which keeps MNIST's writers apart"""
     limit: int | None = None
     """training images kept after the seeded shuffle"""
     init: str | None = None
@@ -86,6 +88,9 @@ class Config:
         _require(
             self.validation is None or self.validation >= 0,
             f"--validation is at least 0; got {self.validation}.",
+        )
+        _require(
+            self.hold_out in ("images", "stretches"), f"There is no way '{self.hold_out}' to hold out images."
         )
         _require(self.threads is None or self.threads >= 1, f"--threads is at least 1; got {self.threads}.")
         _require(self.precision in ("float32", "bf16"), f"There is no precision '{self.precision}'.")

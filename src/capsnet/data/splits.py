@@ -16,6 +16,9 @@ def default_validation_count(n: int) -> int:
     return min(5000, n // 10)
 
 
+STRETCHES = 4
+
+
 def split_validation(split: Split, count: int, seed: int) -> tuple[Split, Split]:
     """Training and validation images, the latter with the classes in the same proportions; both in stored order.
 
@@ -33,6 +36,26 @@ def split_validation(split: Split, count: int, seed: int) -> tuple[Split, Split]
         members = torch.nonzero(split.labels == label).flatten()
         order = torch.randperm(len(members), generator=generator)
         held_out[members[order[:share]]] = True
+    return split.select(torch.nonzero(~held_out).flatten()), split.select(torch.nonzero(held_out).flatten())
+
+
+def split_stretches(split: Split, count: int, seed: int) -> tuple[Split, Split]:
+    """Training and validation images, the latter in whole stretches of the stored order, evenly apart.
+
+    For images stored writer by writer, as MNIST's are: images held out one by one have others by the same hand among the
+    training images, which the test images have not.
+    """
+    n = len(split.labels)
+    length = count // STRETCHES
+    if not 0 < length < n // STRETCHES:
+        raise CapsNetError(
+            f"{count} of {n} images cannot be {STRETCHES} stretches of validation images; "
+            f"at least {STRETCHES} and fewer than {n // STRETCHES * STRETCHES} can."
+        )
+    first = int(torch.randint(n // STRETCHES - length + 1, (1,), generator=Generator().manual_seed(seed)))
+    starts = first + torch.arange(STRETCHES) * (n // STRETCHES)
+    held_out = torch.zeros(n, dtype=torch.bool)
+    held_out[(starts[:, None] + torch.arange(length)).flatten()] = True
     return split.select(torch.nonzero(~held_out).flatten()), split.select(torch.nonzero(held_out).flatten())
 
 

@@ -9,7 +9,7 @@ import torch
 
 from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
-from capsnet.data.splits import limit, split_validation
+from capsnet.data.splits import limit, split_stretches, split_validation
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel
 from capsnet.registry import create_model, get_entry
@@ -61,7 +61,10 @@ def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | Non
     count = config.validation
     if count is None:
         count = min(VALIDATION_IMAGES, len(train.labels) // 10)
-    return split_validation(train, count, config.seed) if count else (train, None)
+    if not count:
+        return train, None
+    held_out = split_stretches if config.hold_out == "stretches" else split_validation
+    return held_out(train, count, config.seed)
 
 
 class Plan(NamedTuple):

@@ -1,0 +1,51 @@
+"""The weights that are kept: complete cards, small files, and the test error that they state."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import capsnet
+from capsnet.saving import BUNDLED, bundled_names
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPARED = sorted(path.parent for path in (ROOT / "results" / "weights").glob("*/config.json"))
+KEPT = [*(BUNDLED / name for name in bundled_names()), *COMPARED]
+
+
+@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
+def test_the_card_says_where_the_weights_come_from(folder: Path) -> None:
+    model = capsnet.load(folder)
+    network, dataset = folder.name.split(".")
+    assert model.architecture.name.startswith(network)
+    assert model.card.provenance["dataset"] == dataset
+    assert {"recipe", "seed", "epochs", "commit", "date", "machine"} <= set(model.card.provenance)
+    assert "validation_error_percent" in model.card.score
+    assert any(key.startswith("test_") for key in model.card.score)
+    assert model.decoder is not None
+
+
+@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
+def test_no_file_is_over_15_mb(folder: Path) -> None:
+    assert max(file.stat().st_size for file in folder.iterdir()) <= 15e6
+
+
+def test_the_wheel_carries_at_most_20_mb_of_weights() -> None:
+    assert sum(file.stat().st_size for file in BUNDLED.rglob("*") if file.is_file()) <= 20e6
+
+
+def test_evaluation_gives_the_recorded_error_in_under_30_seconds() -> None:
+    began = time.monotonic()
+    command = [sys.executable, "-m", "capsnet", "eval", "efficient_capsnet.mnist", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds = time.monotonic() - began
+    card = capsnet.load("efficient_capsnet.mnist").card
+    name = f"efficient_capsnet-{card.provenance['recipe']}-s{card.provenance['seed']}.json"
+    recorded = json.loads((ROOT / "results" / "mnist" / name).read_text())
+    assert json.loads(done.stdout)["errors"] == recorded["test_errors"]
+    assert card.score["test_error_percent"] == recorded["test_error_percent"]
+    assert recorded["commit"] == card.provenance["commit"]
+    assert seconds < 30
