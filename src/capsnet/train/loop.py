@@ -26,7 +26,7 @@ from capsnet.functional.losses import reconstruction_loss
 from capsnet.models.base import CapsuleModel
 from capsnet.train.averaging import MovingAverage, RunningStatistics, take_statistics
 from capsnet.train.distributed import WHOLE, Share, Team, join_team
-from capsnet.train.finish import Training, evenly, finish, keep_weights
+from capsnet.train.finish import Training, finish, keep_weights, sample
 from capsnet.train.prepare import (
     Plan,
     build_model,
@@ -184,7 +184,7 @@ def train_in(
             epoch_done = now.step % plan.steps_per_epoch == 0 or now.step == plan.total_steps
             if epoch_done:
                 if recipe.plain_statistics:
-                    plain = dataset.evaluation_batches(evenly(train_split, recipe.plain_statistics), 250)
+                    plain = dataset.evaluation_batches(sample(train_split, recipe.plain_statistics), 250)
                     take_statistics(evaluated, (some.images for some in plain))
                 row = end_epoch(now, team, evaluated, dataset, validation_split, recipe, plan)
                 if team.leads:
