@@ -47,6 +47,9 @@ BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-byerly": WRITERS | {"augmentation": "byerly"},
     "writers-gentle": WRITERS | {"augmentation": "handwriting_gentle"},
     "writers-handwriting": WRITERS | {"augmentation": "handwriting"},
+    "writers-affine": WRITERS | {"augmentation": "handwriting_affine"},
+    "writers-gentle-all-images": WRITERS | {"augmentation": "handwriting_gentle", "learn_from": 1.0},
+    "writers-gentle-weight-decay": WRITERS | {"augmentation": "handwriting_gentle", "weight_decay": 0.05},
     "writers-strong": WRITERS | {"augmentation": "handwriting_strong"},
 }
 TRIALS = ONE_BY_ONE | BY_WRITER

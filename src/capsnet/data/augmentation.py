@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from capsnet.data.base import Augmentation
-from capsnet.data.handwriting import GENTLE, STRONG, handwriting
+from capsnet.data.handwriting import AFFINE, GENTLE, STRONG, handwriting
 
 DEVIATION = 0.33
 CUT = 0.9999
@@ -202,6 +202,7 @@ MNIST_AUGMENTATIONS: dict[str, Augmentation] = {
     "byerly_bilinear": partial(byerly, interpolation="bilinear"),
     "byerly_literal": byerly_literal,
     "handwriting": handwriting,
+    "handwriting_affine": partial(handwriting, amounts=AFFINE),
     "handwriting_gentle": partial(handwriting, amounts=GENTLE),
     "handwriting_strong": partial(handwriting, amounts=STRONG),
     "shift": shift,
