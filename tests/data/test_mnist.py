@@ -83,3 +83,23 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_the_default_augmentation_is_byerly(mnist: DataSet) -> None:
     assert next(iter(mnist.augmentations)) == "byerly"
+
+
+def test_the_training_images_are_stored_writer_by_writer() -> None:
+    """Why `hold_out="stretches"` exists: two streams of writers take turns, and images of a stream slant like those before."""
+    train = load_dataset("mnist").train
+    images = train.images[:, 0].double()
+    row, column = torch.arange(28.0).view(28, 1), torch.arange(28.0).view(1, 28)
+    ink = images.sum(dim=(1, 2))
+    y, x = ((images * place).sum(dim=(1, 2)).div(ink).view(-1, 1, 1) for place in (row, column))
+    slant = (images * (row - y) * (column - x)).sum(dim=(1, 2)) / (images * (row - y).square()).sum(
+        dim=(1, 2)
+    )
+    for label in range(10):
+        own = train.labels == label
+        slant[own] = (slant[own] - slant[own].mean()) / slant[own].std()
+    likeness = {lag: float((slant[:-lag] * slant[lag:]).mean()) for lag in (1, 2, 20, 2000)}
+    assert likeness[2] > 0.4
+    assert likeness[20] > 0.4
+    assert likeness[2000] < 0.25
+    assert likeness[1] < 0

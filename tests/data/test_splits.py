@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capsnet.data.base import Split
-from capsnet.data.splits import default_validation_count, limit, shares, split_validation
+from capsnet.data.splits import (
+    STRETCHES,
+    default_validation_count,
+    limit,
+    shares,
+    split_stretches,
+    split_validation,
+)
 from capsnet.errors import CapsNetError
 
 
@@ -51,6 +58,24 @@ def test_same_seed_same_split_other_seed_another() -> None:
     first = numbers(split_validation(split, 30, seed=1)[1])
     assert numbers(split_validation(split, 30, seed=1)[1]) == first
     assert numbers(split_validation(split, 30, seed=2)[1]) != first
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_stretches_are_whole_and_apart(seed: int) -> None:
+    split = numbered([n % 3 for n in range(1000)])
+    train, validation = split_stretches(split, 200, seed)
+    held_out = numbers(validation)
+    assert sorted(numbers(train) + held_out) == list(range(1000))
+    for part in range(STRETCHES):
+        stretch = held_out[50 * part : 50 * (part + 1)]
+        assert stretch == list(range(stretch[0], stretch[0] + 50))
+        assert stretch[0] == held_out[0] + 250 * part
+
+
+@pytest.mark.parametrize("count", [0, 3, 1000, 1200])
+def test_impossible_stretches_are_refused(count: int) -> None:
+    with pytest.raises(CapsNetError, match="stretches of validation images"):
+        split_stretches(numbered([0, 1] * 500), count, seed=0)
 
 
 def test_fewer_validation_images_than_classes_are_allowed() -> None:

@@ -33,6 +33,7 @@ def train(
     images: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
+    hold_out: Maybe[Literal["images", "stretches"]] = None,
     no_test: Flag = False,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
@@ -57,12 +58,14 @@ def train(
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name (see `capsnet models`); the paper's for the data set when left out.
         recipe: quick (5 epochs), paper and authors (the paper's 100 epochs and its program's 150), fast (20 epochs of varied
-            handwriting, still being tuned) or budget (300,000 images, for comparisons); quick when left out.
+            handwriting) or budget (300,000 images, for comparisons); quick when left out.
         seed: Fixes everything random; 0 when left out.
         epochs: In place of the recipe's, which gives small data sets more.
         images: Images seen in all, in place of whole epochs.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
+        hold_out: images takes them one by one, stretches in runs of the stored order, so that no writer of MNIST is on both
+            sides; images when left out.
         no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
@@ -86,6 +89,7 @@ def train(
         "seed": seed,
         "limit": limit,
         "validation": validation,
+        "hold_out": hold_out,
         "init": init,
         "precision": precision,
         "compile": compile or None,

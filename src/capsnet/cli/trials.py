@@ -37,6 +37,7 @@ def trials(
     epochs: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
+    hold_out: Literal["images", "stretches"] = "images",
     no_test: Flag = False,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
@@ -71,6 +72,7 @@ def trials(
         epochs: In place of the recipe's.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
+        hold_out: images takes them one by one, stretches in runs of the stored order, so that MNIST's writers stay apart.
         no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
@@ -99,12 +101,13 @@ def trials(
         k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None
     }
     if epochs is not None:
-        changes["least_steps"] = 0
+        changes |= {"least_steps": 0, "images": None}
     config = dataclasses.replace(
         config,
         recipe=dataclasses.replace(config.recipe, **changes),
         limit=limit,
         validation=validation,
+        hold_out=hold_out,
         device=device,
         threads=threads,
         precision=precision,
