@@ -4,6 +4,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,18 @@ def results_table() -> str:
     return "\n".join(lines)
 
 
-def trials_table() -> str:
-    """A row a trial of the recipe's search, the lowest validation loss first."""
+def trials_table(held_out: str, base_name: str) -> str:
+    """A row a trial of the recipe's search whose images were held out so, the lowest validation loss first."""
     lines = [
-        "| trial | differs from `handwriting` in | epochs | validation loss | errors of 10,000 | training error | minutes |",
+        f"| trial | differs from `{base_name}` in | epochs | validation loss | errors of 10,000 | training error | minutes |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    runs = {run["trial"]: run for run in read_results("recipe_trials")}
-    base = runs["handwriting"]["config"]["recipe"]
+    runs = {
+        run["trial"]: run
+        for run in read_results("recipe_trials")
+        if run["config"].get("hold_out", "images") == held_out
+    }
+    base = runs[base_name]["config"]["recipe"]
     for name, run in sorted(runs.items(), key=lambda item: item[1]["curve"][-1]["validation_loss"]):
         recipe, curve = run["config"]["recipe"], run["curve"]
         changed = ", ".join(f"{k} {v}" for k, v in recipe.items() if v != base.get(k) and k != "name") or "-"
@@ -91,6 +96,20 @@ def trials_table() -> str:
             f"{round(100 * last['validation_error_percent'])} | {run['train_error_percent']:.2f} % | "
             f"{run['seconds'] / 60:.0f} |"
         )
+    return "\n".join(lines)
+
+
+def first_fast_table() -> str:
+    """The seeds that were run before the validation images were found to be too easy."""
+    lines = [
+        "| seed | epochs | test error | test loss | minutes | commit |",
+        "|---:|---:|---:|---:|---:|---|",
+    ]
+    lines += [
+        f"| {r['seed']} | {r['epochs']} | {r['test_error_percent']:.2f} % | {r['test_loss']:.5f} | "
+        f"{r['seconds'] / 60:.0f} | {r['commit'][:8]} |"
+        for r in read_results("first_fast")
+    ]
     return "\n".join(lines)
 
 
@@ -349,7 +368,9 @@ def scaling_estimate_table() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "results": ("README.md", results_table),
-    "recipe-trials": ("docs/records.md", trials_table),
+    "recipe-trials": ("docs/records.md", partial(trials_table, "images", "handwriting")),
+    "writer-trials": ("docs/records.md", partial(trials_table, "stretches", "writers-gentle")),
+    "first-fast": ("docs/records.md", first_fast_table),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
     "export": ("README.md", export_table),

@@ -75,8 +75,8 @@ def quick(dataset: str, model: str) -> Recipe:
 
 
 def fast(dataset: str, model: str) -> Recipe:
-    """The paper's accuracy in a fifth of its images: digits gently varied as hands vary them, and only the images that hold
-    the loss learned from. Chosen on held-out training images; `docs/records.md` tells what was tried.
+    """Aims at the paper's accuracy in a fifth of its images: digits gently varied as hands vary them, and only the images that
+    hold the loss learned from. Chosen on held-out training images; `docs/records.md` tells what was tried.
 
     Command: capsnet train mnist --recipe fast --precision bf16 --validation 0
     """
