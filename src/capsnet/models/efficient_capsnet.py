@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
+from capsnet.functional.relu_norm import can_fuse, relu_norm
 from capsnet.layers import DenseCapsules, PrimaryCapsules
 from capsnet.layers.initialisation import he_normal_
 from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
@@ -57,7 +58,14 @@ class ConvBlock(nn.Module):
         he_normal_(self.conv)
 
     def forward(self, maps: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
-        return self.norm(self.activation(self.conv(maps)))
+        maps = self.conv(maps)
+        if (
+            isinstance(self.activation, nn.ReLU)
+            and isinstance(self.norm, nn.BatchNorm2d)
+            and can_fuse(maps, self.norm)
+        ):
+            return relu_norm(maps, self.norm)
+        return self.norm(self.activation(maps))
 
 
 def last_map(size: int, kernels: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -1,19 +1,6 @@
-"""The passes over matrix votes in C, compiled for this processor when they are first needed.
-
-Half a second of the system's C compiler (`CC`, else `cc`), once in a process and for each number type. Where there is none,
-or it fails, there are no kernels, and the votes are stored and read by PyTorch's own operations: slower, with the same
-results.
-
-They are not linked to an OpenMP library but find the one that PyTorch has brought: the idle threads of a second one would
-take the cores from the first. Where PyTorch has none, they run on one thread.
-"""
+"""The passes over matrix votes in C; without a compiler the votes are stored and read by PyTorch's own operations."""
 
 import ctypes
-import os
-import shlex
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -21,48 +8,25 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from capsnet.functional import compiled
+
 _SOURCE = Path(__file__).with_name("matrix_votes.c")
-_FLAGS = ("-O3", "-march=native", "-fPIC")
-# What is missing must be missed while loading, not while running.
-_LINK = ("-shared", "-Wl,-z,now") if sys.platform == "linux" else ("-shared",)
 _NAMES = {torch.float32: "float", torch.float64: "double"}
 
 
 @lru_cache
 def load_kernels(dtype: torch.dtype) -> ctypes.CDLL | None:
     """The compiled passes for numbers of this type, or None."""
-    if dtype not in _NAMES:
-        return None
-    for threading in (("-fopenmp",), ()):
-        try:
-            return _compile(f"-DREAL={_NAMES[dtype]}", *threading)
-        except (OSError, ValueError, subprocess.SubprocessError):
-            continue
-    return None
-
-
-def _compile(*flags: str) -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        compiled, library = Path(folder, "matrix_votes.o"), Path(folder, "matrix_votes.so")
-        for arguments in (
-            (*_FLAGS, *flags, "-c", str(_SOURCE), "-o", str(compiled)),
-            (*_LINK, str(compiled), "-o", str(library)),
-        ):
-            subprocess.run([*compiler, *arguments], check=True, capture_output=True, timeout=60)
-        return ctypes.CDLL(str(library))
+    return compiled.compile_source(_SOURCE, f"-DREAL={_NAMES[dtype]}") if dtype in _NAMES else None
 
 
 def usable(*tensors: Tensor) -> bool:
-    """Whether the passes may read these: plain CPU memory, and nothing at work that compiles, traces or counts PyTorch's
-    operations, which would not see them."""
+    """Whether the passes may read these."""
     first = tensors[0]
     return (
-        all(t.device.type == "cpu" and t.dtype == first.dtype for t in tensors)
-        and not torch.compiler.is_compiling()
+        all(tensor.dtype == first.dtype for tensor in tensors)
+        and compiled.readable(*tensors)
         and not torch.is_autocast_enabled("cpu")
-        and not torch.jit.is_tracing()
-        and torch._C._len_torch_dispatch_stack() == 0
         and load_kernels(first.dtype) is not None
     )
 
@@ -73,21 +37,13 @@ def inputs_in_a_block(dtype: torch.dtype) -> int:
 
 
 def call(name: str, *arguments: Tensor | Sequence[Tensor] | int) -> None:
-    """Runs one pass; a sequence of tensors goes as an array of addresses. All must be contiguous."""
+    """Runs one pass. All tensors must be contiguous."""
     first = arguments[0]
     assert isinstance(first, Tensor)
-    _loaded(first.dtype)[name](*map(_as_c, arguments), ctypes.c_long(torch.get_num_threads()))
+    compiled.call(_loaded(first.dtype), name, *arguments)
 
 
 def _loaded(dtype: torch.dtype) -> ctypes.CDLL:
     kernels = load_kernels(dtype)
     assert kernels is not None, "ask `usable` first"
     return kernels
-
-
-def _as_c(argument: Tensor | Sequence[Tensor] | int) -> object:
-    if isinstance(argument, int):
-        return ctypes.c_long(argument)
-    if isinstance(argument, Tensor):
-        return ctypes.c_void_p(argument.data_ptr())
-    return (ctypes.c_void_p * len(argument))(*(t.data_ptr() for t in argument))
