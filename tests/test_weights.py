@@ -1,9 +1,9 @@
 """The weights that are kept: complete cards, small files, and the test error that they state."""
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -37,11 +37,17 @@ def test_the_wheel_carries_at_most_20_mb_of_weights() -> None:
     assert sum(file.stat().st_size for file in BUNDLED.rglob("*") if file.is_file()) <= 20e6
 
 
+def cpu_seconds() -> float:
+    """Of all child processes so far: other work on the machine does not change it, and wall time is less with two cores."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_evaluation_gives_the_recorded_error_in_under_30_seconds() -> None:
-    began = time.monotonic()
+    began = cpu_seconds()
     command = [sys.executable, "-m", "capsnet", "eval", "efficient_capsnet.mnist", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds = time.monotonic() - began
+    seconds = cpu_seconds() - began
     card = capsnet.load("efficient_capsnet.mnist").card
     name = f"efficient_capsnet-{card.provenance['recipe']}-s{card.provenance['seed']}.json"
     recorded = json.loads((ROOT / "results" / "mnist" / name).read_text())

@@ -126,7 +126,7 @@ def test_the_pictures_of_a_request_share_their_pixels(client):
 
 
 def test_a_full_queue_is_503_with_retry_after_and_those_within_are_answered(serve, small, monkeypatch):
-    with serve({"main": small}, Limits(queue=4, wait=0)) as server, server.client() as client:
+    with serve({"main": small}, Limits(queue=4, wait=0, seconds=60)) as server, server.client() as client:
         batcher = server.service.predictions["main"]
         go, run = threading.Event(), batcher._run
 
