@@ -14,6 +14,7 @@ from pathlib import Path
 import capsnet
 from capsnet.data import load_dataset
 from capsnet.evaluate.metrics import evaluate
+from capsnet.files import read_json
 from capsnet.saving import BUNDLED
 
 COMPARED = Path(__file__).resolve().parent.parent / "results" / "weights"
@@ -30,7 +31,7 @@ def test_errors(folder: str | Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", help="a run folder")
+    parser.add_argument("run", type=Path, help="a finished run's folder")
     parser.add_argument("name", help="such as capsnet.mnist")
     parser.add_argument("--package", action="store_true", help="into the package, for the wheel")
     parser.add_argument("--half", action="store_true")
@@ -40,7 +41,8 @@ def main() -> None:
         kept = Path(temporary) / "weights"
         model = capsnet.load(options.run)
         capsnet.save(model, kept, half=options.half, largest_file=LARGEST_FILE)
-        if options.half and (errors := test_errors(options.run)) != (halved := test_errors(kept)):
+        errors = read_json(options.run / "result.json")["test_errors"]
+        if options.half and (halved := test_errors(kept)) != errors:
             print(f"{halved} errors in 16 bits, {errors} in 32: kept in 32.")
             capsnet.save(model, kept, largest_file=LARGEST_FILE)
         shutil.rmtree(place, ignore_errors=True)
