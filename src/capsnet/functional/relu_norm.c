@@ -27,25 +27,27 @@ static inline VALUE rounded(float number) { return number; }
 /* A NaN stays one. */
 static inline float relu(float x) { return x < 0 ? 0 : x; }
 
-/* Sums of relu(x) and of its square. */
-void sum_forward(const VALUE *restrict x, double *restrict sums, long rows, long channels, long threads) {
+/* Sums of relu(x) and of its square; with a gradient, of that and of its product with relu(x). */
+void add_up(const VALUE *x, const VALUE *gradient, double *restrict sums, long backwards, long rows, long channels,
+            long threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long t = 0; t < threads; t++) {
-        float values[channels], squares[channels];
+        float values[channels], products[channels];
         double *part = sums + t * 2 * channels;
         const long last = rows * (t + 1) / threads;
         for (long row = rows * t / threads; row < last;) {
             const long stop = row + ROWS_IN_FLOAT < last ? row + ROWS_IN_FLOAT : last;
-            for (long c = 0; c < channels; c++) values[c] = squares[c] = 0;
+            for (long c = 0; c < channels; c++) values[c] = products[c] = 0;
             for (; row < stop; row++)
                 for (long c = 0; c < channels; c++) {
-                    const float value = relu(read_value(x[row * channels + c]));
+                    const float positive = relu(read_value(x[row * channels + c]));
+                    const float value = backwards ? read_value(gradient[row * channels + c]) : positive;
                     values[c] += value;
-                    squares[c] += value * value;
+                    products[c] += value * positive;
                 }
             for (long c = 0; c < channels; c++) {
                 part[c] += values[c];
-                part[channels + c] += squares[c];
+                part[channels + c] += products[c];
             }
         }
     }
@@ -60,31 +62,6 @@ void normalise(const VALUE *restrict x, const float *restrict scale, const float
             const long at = row * channels + c;
             y[at] = rounded(relu(read_value(x[at])) * scale[c] + shift[c]);
         }
-}
-
-/* Sums of y's gradient and of its product with relu(x). */
-void sum_backward(const VALUE *restrict x, const VALUE *restrict gradient, double *restrict sums, long rows, long channels,
-                  long threads) {
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (long t = 0; t < threads; t++) {
-        float gradients[channels], products[channels];
-        double *part = sums + t * 2 * channels;
-        const long last = rows * (t + 1) / threads;
-        for (long row = rows * t / threads; row < last;) {
-            const long stop = row + ROWS_IN_FLOAT < last ? row + ROWS_IN_FLOAT : last;
-            for (long c = 0; c < channels; c++) gradients[c] = products[c] = 0;
-            for (; row < stop; row++)
-                for (long c = 0; c < channels; c++) {
-                    const float value = read_value(gradient[row * channels + c]);
-                    gradients[c] += value;
-                    products[c] += value * relu(read_value(x[row * channels + c]));
-                }
-            for (long c = 0; c < channels; c++) {
-                part[c] += gradients[c];
-                part[channels + c] += products[c];
-            }
-        }
-    }
 }
 
 /* x's gradient: of_gradient gradient + of_value x + constant where x is above zero. */
