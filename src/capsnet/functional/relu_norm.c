@@ -27,9 +27,10 @@ static inline VALUE rounded(float number) { return number; }
 /* A NaN stays one. */
 static inline float relu(float x) { return x < 0 ? 0 : x; }
 
-/* Sums of relu(x) and of its square; with a gradient, of that and of its product with relu(x). */
-void add_up(const VALUE *x, const VALUE *gradient, double *restrict sums, long backwards, long rows, long channels,
-            long threads) {
+/* Sums of relu(x) and of its square; with a gradient, of that and of its product with relu(x). Inline, so that the inner loop
+   is compiled for each without a question in it. */
+static inline __attribute__((always_inline)) void add_up(const VALUE *restrict x, const VALUE *restrict gradient,
+                                                         double *restrict sums, long rows, long channels, long threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long t = 0; t < threads; t++) {
         float values[channels], products[channels];
@@ -41,7 +42,7 @@ void add_up(const VALUE *x, const VALUE *gradient, double *restrict sums, long b
             for (; row < stop; row++)
                 for (long c = 0; c < channels; c++) {
                     const float positive = relu(read_value(x[row * channels + c]));
-                    const float value = backwards ? read_value(gradient[row * channels + c]) : positive;
+                    const float value = gradient ? read_value(gradient[row * channels + c]) : positive;
                     values[c] += value;
                     products[c] += value * positive;
                 }
@@ -51,6 +52,14 @@ void add_up(const VALUE *x, const VALUE *gradient, double *restrict sums, long b
             }
         }
     }
+}
+
+void sum_forward(const VALUE *x, double *sums, long rows, long channels, long threads) {
+    add_up(x, 0, sums, rows, channels, threads);
+}
+
+void sum_backward(const VALUE *x, const VALUE *gradient, double *sums, long rows, long channels, long threads) {
+    if (gradient) add_up(x, gradient, sums, rows, channels, threads);
 }
 
 /* y = relu(x) scale + shift */

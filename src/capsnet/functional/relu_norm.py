@@ -67,7 +67,7 @@ class _ReluNorm(torch.autograd.Function):
         channels = maps.shape[1]
         rows = maps.numel() // channels
         sums = _sums(channels)
-        compiled.call(library, "add_up", maps, maps, sums, 0, rows, channels)
+        compiled.call(library, "sum_forward", maps, sums, rows, channels)
         mean, squares = sums.sum(dim=0) / rows
         variance = (squares - mean.square()).clamp_min(0)
         inverse = (variance + epsilon).rsqrt()
@@ -89,7 +89,7 @@ class _ReluNorm(torch.autograd.Function):
         channels = maps.shape[1]
         rows = maps.numel() // channels
         sums = _sums(channels)
-        compiled.call(library, "add_up", maps, gradient, sums, 1, rows, channels)
+        compiled.call(library, "sum_backward", maps, gradient, sums, rows, channels)
         of_bias, products = sums.sum(dim=0)
         of_weight = inverse * (products - mean * of_bias)
         scale = weight * inverse
