@@ -9,17 +9,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from capsnet.report import paper
+
 ROOT = Path(__file__).resolve().parent.parent
-REPORTED = {
-    ("mnist", "efficient_capsnet"): "0.26 ± 0.0002 %",
-    ("multimnist", "efficient_capsnet_multimnist"): "5.1 ± 0.005 %",
+REPORTED = {("mnist", row.model): row.reported for row in paper.MNIST if row.decoder is not False} | {
+    ("multimnist", "efficient_capsnet_multimnist"): paper.MULTIMNIST
 }
-REPORTED_ENSEMBLES = {"mnist": "0.16 %", "multimnist": "3.8 %"}
+REPORTED_ENSEMBLES = {"mnist": paper.ENSEMBLES[-1][-1], "multimnist": paper.MULTIMNIST_ENSEMBLE}
 
 
 def read_results(folder: str) -> list[dict[str, Any]]:
     """All runs kept in a folder of results/."""
     return [json.loads(path.read_text()) for path in sorted((ROOT / "results" / folder).glob("*.json"))]
+
+
+def percent(reported: str | float | None) -> str:
+    """A figure of the paper's, or that there is none."""
+    return "-" if reported is None else f"{reported} %"
 
 
 def ours(runs: list[dict[str, Any]], key: str) -> str:
@@ -57,7 +63,7 @@ def results_table() -> str:
             minutes = statistics.mean(run["seconds"] for run in runs) / 60
             lines.append(
                 f"| {dataset} | `{model}` | {recipe} | {runs[0]['encoder_parameters']:,} | "
-                f"{REPORTED.get((dataset, model), '-')} | {', '.join(errors)} | {len(runs)} | {runs[0]['epochs']} | "
+                f"{percent(REPORTED.get((dataset, model)))} | {', '.join(errors)} | {len(runs)} | {runs[0]['epochs']} | "
                 f"{minutes:.0f} |"
             )
         if dataset in ensembles:
@@ -69,7 +75,7 @@ def results_table() -> str:
             ]
             lines.append(
                 f"| {dataset} | ensemble of all {len(record['members'])} | fast | | "
-                f"{REPORTED_ENSEMBLES.get(dataset, '-')} | {', '.join(errors)} | | | |"
+                f"{percent(REPORTED_ENSEMBLES.get(dataset))} | {', '.join(errors)} | | | |"
             )
     lines += ["", f"Taken on {'; '.join(sorted(machines))}."]
     return "\n".join(lines)

@@ -97,7 +97,7 @@ def multimnist_table(results: Results) -> Table:
         [plain("CapsNet (Sabour 2017), 9.4 M parameters"), number("5.2"), plain("-"), plain("-")],
         [
             plain("Efficient-CapsNet, 154 K parameters"),
-            number("5.1 ± 0.005"),
+            number(paper.MULTIMNIST),
             ours(group_by(runs, by_recipe, "test_pair_error_percent"), command),
             ours(group_by(runs, by_recipe, "test_digit_error_percent"), command),
         ],
