@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-_FLAGS = ("-O3", "-march=native", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fPIC")
 # What is missing must be missed while loading, not while running.
 _LINK = ("-shared", "-Wl,-z,now") if sys.platform == "linux" else ("-shared",)
 
@@ -58,15 +58,17 @@ def readable(*tensors: Tensor) -> bool:
     )
 
 
-def call(library: ctypes.CDLL, name: str, *arguments: Tensor | Sequence[Tensor] | int) -> None:
+def call(library: ctypes.CDLL, name: str, *arguments: Tensor | Sequence[Tensor] | int | float) -> None:
     """Runs one function on PyTorch's number of threads, its last argument; a sequence of tensors goes as an array of
     addresses. It sees memory alone, no strides."""
     library[name](*map(_as_c, arguments), ctypes.c_long(torch.get_num_threads()))
 
 
-def _as_c(argument: Tensor | Sequence[Tensor] | int) -> object:
+def _as_c(argument: Tensor | Sequence[Tensor] | int | float) -> object:
     if isinstance(argument, int):
         return ctypes.c_long(argument)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
     if isinstance(argument, Tensor):
         return ctypes.c_void_p(argument.data_ptr())
     return (ctypes.c_void_p * len(argument))(*(t.data_ptr() for t in argument))

@@ -1,7 +1,8 @@
 /* ReLU and BatchNorm in one, over maps whose channels lie innermost: `rows` places of `channels` numbers.
 
-   VALUE is float, or bfloat16 where BFLOAT16 is defined; all arithmetic is in float, sums over many rows in double. Sums come
-   in one part a thread, [threads][2][channels]: first of what is summed, then of its product with the other. */
+   VALUE is float, or bfloat16 where BFLOAT16 is defined; arithmetic on maps is in float, sums over many rows and what is a
+   channel's alone in double. `sums` is room for one part a thread, [threads][2][channels]: first of what is summed, then of its
+   product with the other; the first part ends as the sum of all. */
 
 #ifdef BFLOAT16
 typedef unsigned short VALUE;
@@ -23,48 +24,68 @@ static inline VALUE rounded(float number) { return number; }
 #endif
 
 #define ROWS_IN_FLOAT 64
+#define WIDE 32 /* channels summed side by side */
 
 /* A NaN stays one. */
 static inline float relu(float x) { return x < 0 ? 0 : x; }
 
-/* Sums of relu(x) and of its square; with a gradient, of that and of its product with relu(x). Inline, so that the inner loop
-   is compiled for each without a question in it. */
+/* Sums over `rows` rows of `width` neighbouring channels of relu(x) and of its square; with a gradient, of that and of its product
+   with relu(x). Inline, so that it is compiled for each width, its sums in registers, and for each case without a question. */
+static inline __attribute__((always_inline)) void add_rows(const VALUE *restrict x, const VALUE *restrict gradient,
+                                                           double *restrict part, long rows, long channels, long width) {
+    float values[WIDE], products[WIDE];
+    for (long c = 0; c < width; c++) values[c] = products[c] = 0;
+    for (long row = 0; row < rows; row++)
+        for (long c = 0; c < width; c++) {
+            const float positive = relu(read_value(x[row * channels + c]));
+            const float value = gradient ? read_value(gradient[row * channels + c]) : positive;
+            values[c] += value;
+            products[c] += value * positive;
+        }
+    for (long c = 0; c < width; c++) {
+        part[c] += values[c];
+        part[channels + c] += products[c];
+    }
+}
+
 static inline __attribute__((always_inline)) void add_up(const VALUE *restrict x, const VALUE *restrict gradient,
                                                          double *restrict sums, long rows, long channels, long threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long t = 0; t < threads; t++) {
-        float values[channels], products[channels];
         double *part = sums + t * 2 * channels;
+        for (long c = 0; c < 2 * channels; c++) part[c] = 0;
         const long last = rows * (t + 1) / threads;
-        for (long row = rows * t / threads; row < last;) {
-            const long stop = row + ROWS_IN_FLOAT < last ? row + ROWS_IN_FLOAT : last;
-            for (long c = 0; c < channels; c++) values[c] = products[c] = 0;
-            for (; row < stop; row++)
-                for (long c = 0; c < channels; c++) {
-                    const float positive = relu(read_value(x[row * channels + c]));
-                    const float value = gradient ? read_value(gradient[row * channels + c]) : positive;
-                    values[c] += value;
-                    products[c] += value * positive;
-                }
-            for (long c = 0; c < channels; c++) {
-                part[c] += values[c];
-                part[channels + c] += products[c];
+        for (long row = rows * t / threads; row < last; row += ROWS_IN_FLOAT) {
+            const long some = row + ROWS_IN_FLOAT < last ? ROWS_IN_FLOAT : last - row;
+            for (long c = 0; c < channels; c += WIDE) {
+                const long at = row * channels + c;
+                if (c + WIDE <= channels)
+                    add_rows(x + at, gradient ? gradient + at : 0, part + c, some, channels, WIDE);
+                else
+                    add_rows(x + at, gradient ? gradient + at : 0, part + c, some, channels, channels - c);
             }
         }
     }
+    for (long c = 2 * channels; c < threads * 2 * channels; c++) sums[c % (2 * channels)] += sums[c];
 }
 
-void sum_forward(const VALUE *x, double *sums, long rows, long channels, long threads) {
+/* y = weight (relu(x) - mean) inverse + bias, with the mean and 1/sqrt(variance + epsilon) of relu(x), which the running ones
+   move towards. */
+void forward(const VALUE *restrict x, const float *restrict weight, const float *restrict bias, VALUE *restrict y,
+             double *restrict mean, double *restrict inverse, float *restrict running_mean, float *restrict running_variance,
+             double epsilon, double momentum, double *restrict sums, long rows, long channels, long threads) {
+    float scale[channels], shift[channels];
     add_up(x, 0, sums, rows, channels, threads);
-}
-
-void sum_backward(const VALUE *x, const VALUE *gradient, double *sums, long rows, long channels, long threads) {
-    if (gradient) add_up(x, gradient, sums, rows, channels, threads);
-}
-
-/* y = relu(x) scale + shift */
-void normalise(const VALUE *restrict x, const float *restrict scale, const float *restrict shift, VALUE *restrict y, long rows,
-               long channels, long threads) {
+    for (long c = 0; c < channels; c++) {
+        mean[c] = sums[c] / rows;
+        const double difference = sums[channels + c] / rows - mean[c] * mean[c];
+        const double variance = difference < 0 ? 0 : difference;
+        inverse[c] = 1 / __builtin_sqrt(variance + epsilon);
+        scale[c] = weight[c] * inverse[c];
+        shift[c] = bias[c] - mean[c] * weight[c] * inverse[c];
+        running_mean[c] += momentum * (mean[c] - running_mean[c]);
+        running_variance[c] += momentum * (variance * rows / (rows - 1) - running_variance[c]);
+    }
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long row = 0; row < rows; row++)
         for (long c = 0; c < channels; c++) {
@@ -73,16 +94,28 @@ void normalise(const VALUE *restrict x, const float *restrict scale, const float
         }
 }
 
-/* x's gradient: of_gradient gradient + of_value x + constant where x is above zero. */
-void backward(const VALUE *restrict x, const VALUE *restrict gradient, const float *restrict of_gradient,
-              const float *restrict of_value, const float *restrict constant, VALUE *restrict out, long rows, long channels,
-              long threads) {
+/* The gradients of x, weight and bias. With g = weight inverse, x's is g (gradient - its mean - (relu(x) - mean) inverse times
+   the mean of gradient (relu(x) - mean) inverse) where x is above zero. */
+void backward(const VALUE *restrict x, const VALUE *restrict gradient, const float *restrict weight,
+              const double *restrict mean, const double *restrict inverse, VALUE *restrict of_x, float *restrict of_weight,
+              float *restrict of_bias, double *restrict sums, long rows, long channels, long threads) {
+    float by_gradient[channels], by_value[channels], constant[channels];
+    if (gradient) add_up(x, gradient, sums, rows, channels, threads);
+    for (long c = 0; c < channels; c++) {
+        const double scale = weight[c] * inverse[c], summed = inverse[c] * (sums[channels + c] - mean[c] * sums[c]);
+        const double slope = -scale * inverse[c] * summed / rows;
+        by_gradient[c] = scale;
+        by_value[c] = slope;
+        constant[c] = -scale * sums[c] / rows - mean[c] * slope;
+        of_weight[c] = summed;
+        of_bias[c] = sums[c];
+    }
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long row = 0; row < rows; row++)
         for (long c = 0; c < channels; c++) {
             const long at = row * channels + c;
             const float value = read_value(x[at]);
-            const float whole = read_value(gradient[at]) * of_gradient[c] + value * of_value[c] + constant[c];
-            out[at] = rounded(value <= 0 ? 0 : whole);
+            const float whole = read_value(gradient[at]) * by_gradient[c] + value * by_value[c] + constant[c];
+            of_x[at] = rounded(value <= 0 ? 0 : whole);
         }
 }

@@ -40,14 +40,11 @@ def relu_norm(maps: Float[Tensor, "b c h w"], norm: nn.BatchNorm2d) -> Float[Ten
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
-    result, mean, variance = _ReluNorm.apply(maps, norm.weight, norm.bias, norm.eps)
-    count = maps.numel() // maps.shape[1]
-    with torch.no_grad():
-        norm.num_batches_tracked.add_(1)
-        momentum = 1 / int(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
-        norm.running_mean.lerp_(mean.float(), momentum)
-        norm.running_var.lerp_((variance * (count / (count - 1))).float(), momentum)
-    return result
+    norm.num_batches_tracked.add_(1)
+    momentum = 1 / int(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
+    return _ReluNorm.apply(
+        maps, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, momentum
+    )
 
 
 @lru_cache
@@ -59,47 +56,25 @@ class _ReluNorm(torch.autograd.Function):
     """With r = relu(x), m and v its mean and variance: y = weight (r - m) / sqrt(v + eps) + bias, for each channel."""
 
     @staticmethod
-    def forward(
-        ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor, epsilon: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        library = _load(maps.dtype)
-        assert library is not None
-        channels = maps.shape[1]
-        rows = maps.numel() // channels
-        sums = _sums(channels)
-        compiled.call(library, "sum_forward", maps, sums, rows, channels)
-        mean, squares = sums.sum(dim=0) / rows
-        variance = (squares - mean.square()).clamp_min(0)
-        inverse = (variance + epsilon).rsqrt()
-        scale = weight * inverse
+    def forward(ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor, *statistics: Any) -> Tensor:
         result = torch.empty_like(maps)
-        shift = (bias - mean * scale).float()
-        compiled.call(library, "normalise", maps, scale.float(), shift, result, rows, channels)
+        mean, inverse = torch.empty(2, maps.shape[1], dtype=torch.float64)
+        _run("forward", maps, weight, bias, result, mean, inverse, *statistics)
         ctx.save_for_backward(maps, weight, mean, inverse)
-        ctx.mark_non_differentiable(mean, variance)
-        return result, mean, variance
+        return result
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         maps, weight, mean, inverse = ctx.saved_tensors
-        library = _load(maps.dtype)
-        assert library is not None
         gradient = gradient.contiguous(memory_format=torch.channels_last)
-        channels = maps.shape[1]
-        rows = maps.numel() // channels
-        sums = _sums(channels)
-        compiled.call(library, "sum_backward", maps, gradient, sums, rows, channels)
-        of_bias, products = sums.sum(dim=0)
-        of_weight = inverse * (products - mean * of_bias)
-        scale = weight * inverse
-        of_value = -scale * inverse * of_weight / rows
-        constant = -scale * of_bias / rows - mean * of_value
-        of_maps = torch.empty_like(maps)
-        factors = (scale.float(), of_value.float(), constant.float())
-        compiled.call(library, "backward", maps, gradient, *factors, of_maps, rows, channels)
-        return of_maps, of_weight.to(weight.dtype), of_bias.to(weight.dtype), None
+        results = torch.empty_like(maps), torch.empty_like(weight), torch.empty_like(weight)
+        _run("backward", maps, gradient, weight, mean, inverse, *results)
+        return *results, None, None, None, None
 
 
-def _sums(channels: int) -> Tensor:
-    return torch.zeros(torch.get_num_threads(), 2, channels, dtype=torch.float64)
+def _run(name: str, maps: Tensor, *arguments: Tensor | int | float) -> None:
+    library, channels = _load(maps.dtype), maps.shape[1]
+    assert library is not None
+    sums = torch.empty(torch.get_num_threads(), 2, channels, dtype=torch.float64)
+    compiled.call(library, name, maps, *arguments, sums, maps.numel() // channels, channels)
