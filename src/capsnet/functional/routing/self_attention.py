@@ -32,7 +32,8 @@ def self_attention_routing(
     """Coupling by agreement among the votes (eqs. 5, 6), poses by the coupled sum (eq. 4), squashed (eq. 2)."""
     d = dimension or votes.shape[-1]
     total = votes.sum(dim=2, keepdim=True)
-    agreement = torch.einsum("bjid,bjkd->bji", votes, total) / d**0.5  # eq. 5, rows of A summed; k has size 1
+    # Products and sums, not einsum: its gradients are outer products, which matrix kernels are slow at.
+    agreement = (votes * total).sum(dim=3) / d**0.5  # eq. 5, rows of A summed
     coupling = agreement.softmax(dim=1)  # eq. 6: over the parents
-    poses = squash(torch.einsum("bji,bjid->bjd", coupling + log_prior, votes))  # eq. 4
+    poses = squash(((coupling + log_prior).unsqueeze(3) * votes).sum(dim=2))  # eq. 4
     return RoutingResult(poses, length(poses), coupling)
