@@ -34,6 +34,7 @@ from capsnet.train.prepare import (
     choose_device,
     fit_batch,
     flushed_denormals,
+    keep_freed_memory,
     plan_run,
     prepare_splits,
     set_threads,
@@ -89,6 +90,7 @@ def train(
     save_every: float = 20.0,
 ) -> dict[str, Any]:
     """Trains `config` in `folder`, a state every `save_every` seconds, and gives the content of its result.json."""
+    keep_freed_memory()
     with join_team(choose_device(config.device)) as team, flushed_denormals():
         return train_in(team, config, RunFolder(folder), resume, data_dir, reporter or Silent(), save_every)
 

@@ -1,6 +1,7 @@
 """From a configuration to what the loop needs: a device, splits of the data, a model, an optimiser."""
 
 import contextlib
+import ctypes
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from capsnet.registry import create_model, get_entry
 from capsnet.saving import load
 from capsnet.train.randomness import derive_seed
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 VALIDATION_IMAGES = 5000
 SMALLEST_SHARE = 20  # a batch is at most this part of the training images
 
@@ -44,6 +46,17 @@ def flushed_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
+
+
+def keep_freed_memory() -> None:
+    """Has glibc keep the memory that a step frees for the next one. By default it gives much of it back to the system and gets
+    it anew, page by page, each to be zeroed first."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, TypeError):  # another C library; Windows
+        return
+    mallopt(M_MMAP_THRESHOLD, 32 << 20)  # its largest value
+    mallopt(M_TRIM_THRESHOLD, 1 << 30)
 
 
 def set_threads(threads: int | None) -> int:
