@@ -1,15 +1,14 @@
-"""How fast the training loop is: whole-loop images/s against the bare forward + backward + step on a fixed batch.
+"""How fast the training loop is: whole-loop images/s against the bare forward + backward + step on a fixed batch, and its
+operations a second against those of the same convolutions alone, forward and backward on fixed inputs; these three in turn.
 
-Also measured in the same run: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step; and the
-same convolutions alone, forward and backward on fixed inputs, whose operations a second are what the loop's are set against.
+Also measured, one after the other: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step.
 See README.md for how a number is taken.
 
-    python benchmarks/train_speed.py [--threads 2] [--seconds 12] [--precision bf16]
+    python benchmarks/train_speed.py [--threads 2] [--seconds 12] [--precision bf16] [--batch 16 64]
 """
 
 import argparse
 import dataclasses
-import itertools
 import json
 import os
 import statistics
@@ -32,6 +31,8 @@ from capsnet.train.prepare import set_threads
 from capsnet.train.progress import Silent
 from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
+
+BLOCK = 10  # steps
 
 
 def bare_step(
@@ -96,34 +97,57 @@ def operations(step: Callable[[], None]) -> int:
     return counter.get_total_flops()
 
 
+def summary(seconds: list[float], batch_size: int) -> dict[str, float]:
+    """Median images/s and the spread between quartiles."""
+    low, median, high = statistics.quantiles([batch_size / s for s in seconds], n=4)
+    return {"images_per_second": round(median, 1), "spread": round(high - low, 1), "steps": len(seconds)}
+
+
+def timed(step: Callable[[], None]) -> float:
+    """Seconds of one call."""
+    began = time.perf_counter()
+    step()
+    return time.perf_counter() - began
+
+
 def measure(step: Callable[[], None], batch_size: int, seconds: float) -> dict[str, float]:
-    """Median images/s over repeated steps, and the spread between quartiles."""
+    """Images/s over repeated steps."""
     for _ in range(5):
         step()
-    rates, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(rates) < 5:
-        began = time.perf_counter()
-        step()
-        rates.append(batch_size / (time.perf_counter() - began))
-    low, median, high = statistics.quantiles(rates, n=4)
-    return {"images_per_second": round(median, 1), "spread": round(high - low, 1), "steps": len(rates)}
+    taken, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(taken) < 5:
+        taken.append(timed(step))
+    return summary(taken, batch_size)
 
 
-class StepTimes(Silent):
-    """Notes when each step of the real loop ended."""
+class Alternating(Silent):
+    """Times the real loop's steps and, after every few of them, as many of each other step: what slows the machine down
+    meanwhile slows all of them. A block's first step only warms up."""
 
-    def __init__(self) -> None:
-        self.ends: list[tuple[float, int]] = []
+    def __init__(self, others: dict[str, Callable[[], None]]) -> None:
+        self.others = others
+        self.seconds: dict[str, list[float]] = {name: [] for name in ("loop", *others)}
+        self.count = 0
+        self.last: float | None = None
 
     def step(self, images: int, loss: float, rate: float) -> None:
-        self.ends.append((time.perf_counter(), images))
+        now = time.perf_counter()
+        self.count += 1
+        if self.last is not None and self.count > 2 * BLOCK:
+            self.seconds["loop"].append(now - self.last)
+        self.last = now
+        if self.count % BLOCK == 0:
+            for name, other in self.others.items():
+                other()
+                self.seconds[name] += [timed(other) for _ in range(BLOCK - 1)]
+            self.last = None
 
 
 def whole_loop(
-    batch_size: int, precision: str, seconds: float, threads: int, rate: float
-) -> dict[str, float]:
-    """Images/s of `capsnet train`'s own loop: data, augmentation, step, progress, state; the first steps not counted."""
-    images = max(60 * batch_size, int(seconds * rate))
+    batch_size: int, precision: str, seconds: float, threads: int, others: dict[str, Callable[[], None]]
+) -> dict[str, dict[str, float]]:
+    """Images/s of `capsnet train`'s own loop (data, augmentation, step, progress, state) and of the other steps in between."""
+    steps = 4 * BLOCK + int(seconds / timed(others["bare step"]))
     recipe = dataclasses.replace(
         get_recipe("quick", "mnist", "efficient_capsnet"), epochs=1, least_steps=0, batch_size=batch_size
     )
@@ -132,18 +156,14 @@ def whole_loop(
         "efficient_capsnet",
         recipe,
         validation=0,
-        limit=min(60000, images),
+        limit=min(60000, steps * batch_size),
         threads=threads,
         precision=precision,  # type: ignore[arg-type]
     )
-    times = StepTimes()
+    times = Alternating(others)
     with tempfile.TemporaryDirectory() as folder:
         run_training(config, Path(folder) / "run", reporter=times)
-    ends = times.ends[5:]
-    gaps = [(b[0] - a[0], b[1]) for a, b in itertools.pairwise(ends)]
-    rates = [n / gap for gap, n in gaps]
-    low, median, high = statistics.quantiles(rates, n=4)
-    return {"images_per_second": round(median, 1), "spread": round(high - low, 1), "steps": len(rates)}
+    return {name: summary(taken, batch_size) for name, taken in times.seconds.items()}
 
 
 def main() -> None:
@@ -151,6 +171,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--batch", type=int, nargs="+", default=[16, 64])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     threads, precision = set_threads(options.threads), options.precision
@@ -160,7 +181,7 @@ def main() -> None:
         "load_before": [round(x, 2) for x in os.getloadavg()],
     }
     print(json.dumps(result), file=sys.stderr)
-    for batch_size in (16, 64):
+    for batch_size in options.batch:
         forms = {
             "channels first": {"channels_last": False, "fused": True, "compiled": False},
             "channels last": {"channels_last": True, "fused": True, "compiled": False},
@@ -170,37 +191,29 @@ def main() -> None:
         for name, form in forms.items():
             part[name] = measure(bare_step(batch_size, precision, **form), batch_size, options.seconds)
             print(f"batch {batch_size:3d}  bare step, {name:36s} {part[name]}", file=sys.stderr)
-        bare = part["channels last"]["images_per_second"]  # type: ignore[index]
-        loop = whole_loop(batch_size, precision, options.seconds, threads, bare)
-        again = measure(
-            bare_step(batch_size, precision, **forms["channels last"]), batch_size, options.seconds
-        )
         compiled = bare_step(batch_size, precision, channels_last=True, fused=True, compiled=True)
         part["channels last, compiled"] = measure(compiled, batch_size, options.seconds)
-        part["whole loop"] = loop
-        part["channels last, again after the loop"] = again
-        share = loop["images_per_second"] / statistics.mean([bare, again["images_per_second"]])
-        part["share of the bare step"] = round(share, 3)
-        alone = convolutions_alone(batch_size, precision)
-        part["convolutions alone"] = measure(alone, batch_size, options.seconds)
-        per_step = {
-            "loop": operations(bare_step(batch_size, precision, **forms["channels last"])),
-            "alone": operations(alone),
+        others = {
+            "bare step": bare_step(batch_size, precision, **forms["channels last"]),
+            "convolutions alone": convolutions_alone(batch_size, precision),
         }
-        rates = {
-            "loop": loop["images_per_second"],
-            "alone": part["convolutions alone"]["images_per_second"],  # type: ignore[index]
+        loop = whole_loop(batch_size, precision, options.seconds, threads, others)
+        part["in turn"] = loop
+        rates = {name: row["images_per_second"] for name, row in loop.items()}
+        part["share of the bare step"] = round(rates["loop"] / rates["bare step"], 3)
+        per_image = {name: operations(step) / batch_size for name, step in others.items()}
+        giga = {
+            "loop": per_image["bare step"] * rates["loop"] / 1e9,
+            "convolutions alone": per_image["convolutions alone"] * rates["convolutions alone"] / 1e9,
         }
-        giga = {name: per_step[name] * rates[name] / batch_size / 1e9 for name in rates}
         part["billion operations a second"] = {name: round(value, 1) for name, value in giga.items()}
-        part["share of the convolutions' operations a second"] = round(giga["loop"] / giga["alone"], 3)
+        share = giga["loop"] / giga["convolutions alone"]
+        part["share of the convolutions' operations a second"] = round(share, 3)
         print(
-            f"batch {batch_size:3d}  {giga['loop']:.1f} billion operations/s, "
-            f"{100 * giga['loop'] / giga['alone']:.1f} % of the convolutions' {giga['alone']:.1f}",
+            f"batch {batch_size:3d}  whole loop {rates['loop']:.0f} images/s, "
+            f"{100 * part['share of the bare step']:.1f} % of the bare step; "  # type: ignore[operator]
+            f"{giga['loop']:.1f} billion operations/s, {100 * share:.1f} % of the convolutions'",
             file=sys.stderr,
-        )
-        print(
-            f"batch {batch_size:3d}  whole loop {loop}; {100 * share:.1f} % of the bare step", file=sys.stderr
         )
         result[f"batch {batch_size}"] = part
     result["load_after"] = [round(x, 2) for x in os.getloadavg()]
