@@ -3,7 +3,7 @@
 The affine part and the wobble, a smooth field of displacements between a few random ones, are one resampling of the whole
 batch. Amounts are normal draws cut at 2.5 deviations, so that most images stay near what was written.
 
-Letters: B batch, H x W image, K x K knots of the displacement field.
+Letters: B batch, H x W image, K x K knots of the displacement field, P = H W pixels, N = 3 + K K terms of a place.
 """
 
 import math
@@ -55,30 +55,38 @@ def handwriting(
     normal = torch.randn(b, 7, generator=generator, device=device).clamp_(-CUT, CUT)
     knots = torch.randn(b, 2, KNOTS, KNOTS, generator=generator, device=device).clamp_(-CUT, CUT)
     uniform = torch.rand(b, 4, generator=generator, device=device)
-    affine = F.affine_grid(
-        _affine(normal, amounts, height, width), [b, 1, height, width], align_corners=False
+    pixels = torch.tensor([2 / width, 2 / height], device=device).view(2, 1)
+    terms = torch.cat(
+        [_affine(normal, amounts, height, width), amounts.wobble * pixels * knots.flatten(2)], dim=2
     )
-    rows, columns = (_between_knots(side).to(device) for side in (height, width))
-    wobble = amounts.wobble * (rows @ knots @ columns.T)
-    grid = affine + wobble.movedim(1, -1) * torch.tensor([2 / width, 2 / height], device=device)
+    grid = (terms @ _places(height, width).to(device)).view(b, 2, height, width).movedim(1, 3)
     moved = F.grid_sample(
         images.float() / DIVISOR, grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
     inked = _thickness(moved.clamp_(0, 255 / DIVISOR), amounts.thickness * (2 * uniform[:, 0] - 1))
-    return _erased(inked, uniform[:, 1:], amounts.erased)
+    return _erased(inked, uniform[:, 1:], amounts.erased) if amounts.erased else inked
 
 
 @lru_cache
+def _places(height: int, width: int) -> Float[Tensor, "n p"]:
+    """For each of P = H W pixels what its place is a sum of: x, y and 1, and what each of K x K knots counts there."""
+    y, x = torch.meshgrid(
+        *((2 * torch.arange(side, device="cpu") + 1) / side - 1 for side in (height, width)), indexing="ij"
+    )
+    affine = torch.stack([x, y, torch.ones_like(x)]).flatten(1)
+    return torch.cat([affine, torch.kron(_between_knots(height), _between_knots(width)).T])
+
+
 def _between_knots(side: int) -> Float[Tensor, "s k"]:
     """How much each of K knots, evenly over `side` pixels, counts at each pixel: bicubic interpolation as a matrix."""
     alone = torch.eye(KNOTS, device="cpu")[:, None, :, None].expand(-1, -1, -1, KNOTS)
-    return F.interpolate(alone, (side, KNOTS), mode="bicubic", align_corners=True)[:, 0, :, 0].T.contiguous()
+    return F.interpolate(alone, (side, KNOTS), mode="bicubic", align_corners=True)[:, 0, :, 0].T
 
 
 def _affine(
     normal: Float[Tensor, "b 7"], amounts: Amounts, height: int, width: int
 ) -> Float[Tensor, "b 2 3"]:
-    """Where each output pixel comes from, for `affine_grid`: a turn, a slant and a size about the centre, then a shift."""
+    """Where each output pixel comes from, in halves of the image: a turn, a slant and a size about the centre, then a shift."""
     theta = math.radians(amounts.degrees) * normal[:, 0]
     cos, sin, slant = theta.cos(), theta.sin(), amounts.slant * normal[:, 1]
     wide, high = (amounts.size * normal[:, 2]).exp(), (amounts.size * normal[:, 3]).exp()
