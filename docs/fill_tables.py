@@ -95,10 +95,15 @@ def trials_table(held_out: str, base_name: str) -> str:
     base = runs[base_name]["config"]["recipe"]
     for name, run in sorted(runs.items(), key=lambda item: item[1]["curve"][-1]["validation_loss"]):
         recipe, curve = run["config"]["recipe"], run["curve"]
-        changed = ", ".join(f"{k} {v}" for k, v in recipe.items() if v != base.get(k) and k != "name") or "-"
+        settings = recipe | run["config"]["model_options"]
+        # A setting that the base run did not know yet had no effect there.
+        unset = {"sharpness": 0.0, "sharpness_from": 0.5, "dropout": 0.0}
+        changed = ", ".join(
+            f"{k} {v}" for k, v in settings.items() if v != base.get(k, unset.get(k)) and k != "name"
+        )
         last = curve[-1]
         lines.append(
-            f"| {name} | {changed} | {last['epoch']} | {last['validation_loss']:.5f} | "
+            f"| {name} | {changed or '-'} | {last['epoch']} | {last['validation_loss']:.5f} | "
             f"{round(100 * last['validation_error_percent'])} | {run['train_error_percent']:.2f} % | "
             f"{run['seconds'] / 60:.0f} |"
         )
