@@ -75,8 +75,8 @@ def quick(dataset: str, model: str) -> Recipe:
 
 
 def fast(dataset: str, model: str) -> Recipe:
-    """Aims at the paper's accuracy in a fifth of its images: digits gently varied as hands vary them, weight decay, the average of
-    the weights. Chosen on training images of writers held out; `docs/records.md` tells what was tried.
+    """Aims at the paper's accuracy in a fifth of its images: digits gently varied as hands vary them, weight decay, the average
+    of the weights. Chosen on training images of writers held out; `docs/records.md` tells what was tried.
 
     Command: capsnet train mnist --recipe fast --precision bf16 --validation 0
     """
