@@ -46,10 +46,10 @@ WRITERS = {"batch_size": 64, "learn_from": 0.99, "epochs": 10}
 BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-byerly": WRITERS | {"augmentation": "byerly"},
     "writers-gentle": WRITERS | {"augmentation": "handwriting_gentle"},
-    "writers-gentle-all-images-weight-decay": WRITERS
-    | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "weight_decay": 0.05},
     "writers-gentle-all-images-weight-decay-20-epochs": WRITERS
     | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "weight_decay": 0.05, "epochs": 20},
+    "writers-gentle-all-images-weight-decay-0.2": WRITERS
+    | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "weight_decay": 0.2},
     "writers-handwriting": WRITERS | {"augmentation": "handwriting"},
     "writers-affine": WRITERS | {"augmentation": "handwriting_affine"},
     "writers-gentle-all-images": WRITERS | {"augmentation": "handwriting_gentle", "learn_from": 1.0},
