@@ -8,9 +8,9 @@ class CapsNetError(ValueError):
     """Says in one sentence what is wrong, where, and what to do about it."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> CapsNetError:
-    """The error for a name that is not registered, with the nearest one that is."""
+def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> CapsNetError:
+    """The error for a name that is not registered, with the nearest one that is; `where` may say for what."""
     known = sorted(known)
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}."
-    return CapsNetError(f"There is no {kind} '{name}'; {hint}")
+    return CapsNetError(f"There is no {kind} '{name}'{where and f' {where}'}; {hint}")

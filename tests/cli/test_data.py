@@ -68,7 +68,7 @@ def test_show_draws_a_row_of_each_class(tmp_path: Path, capsys: pytest.CaptureFi
         (["show", "mnist", "--out", "x.png", "--per-class", "0"], "1 to 100 images"),
         (
             ["show", "mnist", "--out", "x.png", "--augment", "biery"],
-            "There is no augmentation for 'mnist' 'biery'",
+            "There is no augmentation 'biery' for 'mnist'",
         ),
         (["show", "mnist", "--out", "no/such/folder/x.png"], "cannot be written: No such file"),
     ],

@@ -16,6 +16,8 @@ from capsnet.errors import CapsNetError
 if TYPE_CHECKING:
     from capsnet.data.base import DataSet
 
+WIDE = 100  # columns of a terminal that the whole table fits into
+
 
 def build_app() -> SubcommandApp:
     """The commands under `capsnet data`."""
@@ -57,22 +59,18 @@ def list_data(*, data_dir: Maybe[Path] = None, json: Flag = False) -> None:
     if json:
         console.print_json(rows)
         return
+    wide = console.out.width >= WIDE
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("name", no_wrap=True)
-    for heading in ("train", "test", "image", "classes"):
-        table.add_column(heading, justify="right")
-    table.add_column("licence")
-    table.add_column("found", overflow="fold")
+    for heading in ("train", "test", "image", "classes") if wide else ("train", "image"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("licence", "found") if wide else ("found",):
+        table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(
-            row["name"],
-            f"{row['train_images']:,}",
-            f"{row['test_images']:,}",
-            "x".join(map(str, row["image_shape"])),
-            str(row["num_classes"]),
-            row["licence"],
-            _place(row),
-        )
+        train, test = f"{row['train_images']:,}", f"{row['test_images']:,}"
+        image = "x".join(map(str, row["image_shape"]))
+        cells = (train, test, image, str(row["num_classes"]), row["licence"]) if wide else (train, image)
+        table.add_row(row["name"], *cells, _place(row))
     console.out.print(table)
 
 

@@ -77,7 +77,7 @@ class DataSet:
         operations = parse_operations(name)
         if operations is None:
             known = {*self.augmentations, "none", *OPERATIONS}
-            raise unknown_name(f"augmentation for '{self.name}'", unknown_operation(name), known)
+            raise unknown_name("augmentation", unknown_operation(name), known, f"for '{self.name}'")
         return Compose(operations, self.preprocessing)
 
     def training_batch(self, split: Split, augmentation: str, generator: torch.Generator) -> Batch:
