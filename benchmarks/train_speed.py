@@ -208,7 +208,7 @@ def main() -> None:
         }
         part["billion operations a second"] = {name: round(value, 1) for name, value in giga.items()}
         share = giga["loop"] / giga["convolutions alone"]
-        part["share of the convolutions' operations a second"] = round(share, 3)
+        part["share of the convolutions alone"] = round(share, 3)
         print(
             f"batch {batch_size:3d}  whole loop {rates['loop']:.0f} images/s, "
             f"{100 * part['share of the bare step']:.1f} % of the bare step; "  # type: ignore[operator]

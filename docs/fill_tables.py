@@ -110,8 +110,8 @@ def trials_table(held_out: str, base_name: str) -> str:
     return "\n".join(lines)
 
 
-def first_fast_table() -> str:
-    """The seeds that were run before the validation images were found to be too easy."""
+def seeds_table(folder: str) -> str:
+    """Every seed of the recipe `fast` that is kept in a folder of results/."""
     lines = [
         "| seed | epochs | test error | test loss | minutes | commit |",
         "|---:|---:|---:|---:|---:|---|",
@@ -119,7 +119,8 @@ def first_fast_table() -> str:
     lines += [
         f"| {r['seed']} | {r['epochs']} | {r['test_error_percent']:.2f} % | {r['test_loss']:.5f} | "
         f"{r['seconds'] / 60:.0f} | {r['commit'][:8]} |"
-        for r in read_results("first_fast")
+        for r in read_results(folder)
+        if r["recipe"] == "fast"
     ]
     return "\n".join(lines)
 
@@ -381,7 +382,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "results": ("README.md", results_table),
     "recipe-trials": ("docs/records.md", partial(trials_table, "images", "handwriting")),
     "writer-trials": ("docs/records.md", partial(trials_table, "stretches", "writers-gentle")),
-    "first-fast": ("docs/records.md", first_fast_table),
+    "first-fast": ("docs/records.md", partial(seeds_table, "first_fast")),
+    "fast": ("docs/records.md", partial(seeds_table, "mnist")),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
     "export": ("README.md", export_table),
