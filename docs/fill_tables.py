@@ -17,6 +17,9 @@ REPORTED = {("mnist", row.model): row.reported for row in paper.MNIST if row.dec
 }
 REPORTED_ENSEMBLES = {"mnist": paper.ENSEMBLES[-1][-1], "multimnist": paper.MULTIMNIST_ENSEMBLE}
 
+# Settings of single trials, with the values that stand for the other trials' not having them.
+UNSET = {"sharpness": 0.0, "sharpness_from": 0.5, "dropout": 0.0}
+
 
 def read_results(folder: str) -> list[dict[str, Any]]:
     """All runs kept in a folder of results/."""
@@ -96,10 +99,8 @@ def trials_table(held_out: str, base_name: str) -> str:
     for name, run in sorted(runs.items(), key=lambda item: item[1]["curve"][-1]["validation_loss"]):
         recipe, curve = run["config"]["recipe"], run["curve"]
         settings = recipe | run["config"]["model_options"]
-        # A setting that the base run did not know yet had no effect there.
-        unset = {"sharpness": 0.0, "sharpness_from": 0.5, "dropout": 0.0}
         changed = ", ".join(
-            f"{k} {v}" for k, v in settings.items() if v != base.get(k, unset.get(k)) and k != "name"
+            f"{k} {v}" for k, v in settings.items() if v != base.get(k, UNSET.get(k)) and k != "name"
         )
         last = curve[-1]
         lines.append(

@@ -20,9 +20,8 @@ KEPT = [*(BUNDLED / name for name in bundled_names()), *COMPARED]
 def test_the_card_says_where_the_weights_come_from(folder: Path) -> None:
     model = capsnet.load(folder)
     network, dataset = folder.name.split(".")
-    name = (
-        model.architecture.name
-    )  # of capsnet_self_attention: capsnet; of efficient_capsnet: efficient_capsnet_smallnorb too
+    # The weights capsnet_self_attention are a capsnet's, efficient_capsnet may be an efficient_capsnet_smallnorb's.
+    name = model.architecture.name
     assert name.startswith(network) or network.startswith(name)
     assert model.card.provenance["dataset"] == dataset
     assert {"recipe", "seed", "epochs", "commit", "date", "machine"} <= set(model.card.provenance)

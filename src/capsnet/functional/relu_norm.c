@@ -100,7 +100,8 @@ void backward(const VALUE *restrict x, const VALUE *restrict gradient, const flo
               const double *restrict mean, const double *restrict inverse, VALUE *restrict of_x, float *restrict of_weight,
               float *restrict of_bias, double *restrict sums, long rows, long channels, long threads) {
     float by_gradient[channels], by_value[channels], constant[channels];
-    if (gradient) add_up(x, gradient, sums, rows, channels, threads);
+    if (gradient) /* always; said here, the inner loop need not ask */
+        add_up(x, gradient, sums, rows, channels, threads);
     for (long c = 0; c < channels; c++) {
         const double scale = weight[c] * inverse[c], summed = inverse[c] * (sums[channels + c] - mean[c] * sums[c]);
         const double slope = -scale * inverse[c] * summed / rows;
