@@ -84,7 +84,7 @@ def test_a_data_set_takes_lists_and_refuses_other_words() -> None:
     batch = data.training_batch(split, "flip,erase", seeded())
     assert torch.equal(batch.originals[:, 0], batch.images)
     for text in ("shift,rotaet", "rotaet"):
-        with pytest.raises(CapsNetError, match="'mine' 'rotaet'; did you mean 'rotate'"):
+        with pytest.raises(CapsNetError, match="'rotaet' for 'mine'; did you mean 'rotate'"):
             data.check_augmentation(text)
     with pytest.raises(CapsNetError, match="There is no augmentation"):
         data.training_batch(split, "", seeded())

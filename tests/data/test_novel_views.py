@@ -62,7 +62,11 @@ def test_protocols_share_their_training_images_and_split_the_test(data_dir: Path
         load_dataset("toyviews", data_dir, views="azimut")
 
 
-def test_without_the_files_the_error_says_what_makes_them(tmp_path: Path) -> None:
+def test_without_the_files_the_error_says_what_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CAPSNET_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(CapsNetError, match="run `capsnet data make toyviews`"):
         load_dataset("toyviews", tmp_path)
 

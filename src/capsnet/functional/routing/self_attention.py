@@ -32,8 +32,16 @@ def self_attention_routing(
     """Coupling by agreement among the votes (eqs. 5, 6), poses by the coupled sum (eq. 4), squashed (eq. 2)."""
     d = dimension or votes.shape[-1]
     total = votes.sum(dim=2, keepdim=True)
-    # Products and sums, not einsum: its gradients are outer products, which matrix kernels are slow at.
-    agreement = (votes * total).sum(dim=3) / d**0.5  # eq. 5, rows of A summed
+    agreement = (
+        _weighted("bjid,bjkd->bji", votes, total, dim=3) / d**0.5
+    )  # eq. 5, rows of A summed; k has size 1
     coupling = agreement.softmax(dim=1)  # eq. 6: over the parents
-    poses = squash(((coupling + log_prior).unsqueeze(3) * votes).sum(dim=2))  # eq. 4
+    weights = (coupling + log_prior).unsqueeze(3)
+    poses = squash(_weighted("bjid,bjik->bjd", votes, weights, dim=2))  # eq. 4; k has size 1
     return RoutingResult(poses, length(poses), coupling)
+
+
+def _weighted(equation: str, votes: Tensor, by: Tensor, *, dim: int) -> Tensor:
+    """The einsum, a sum over `dim`; where gradients are wanted as a product and a sum, since an einsum's gradients are outer
+    products, which matrix kernels are slow at."""
+    return (votes * by).sum(dim=dim) if votes.requires_grad else torch.einsum(equation, votes, by)
