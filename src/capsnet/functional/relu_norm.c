@@ -48,7 +48,8 @@ static inline __attribute__((always_inline)) void add_rows(const VALUE *restrict
     }
 }
 
-static inline __attribute__((always_inline)) void add_up(const VALUE *restrict x, const VALUE *restrict gradient,
+/* With `rectified`, which may be x itself, relu(x) is written there on the way. */
+static inline __attribute__((always_inline)) void add_up(const VALUE *x, const VALUE *restrict gradient, VALUE *rectified,
                                                          double *restrict sums, long rows, long channels, long threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long t = 0; t < threads; t++) {
@@ -57,6 +58,9 @@ static inline __attribute__((always_inline)) void add_up(const VALUE *restrict x
         const long last = rows * (t + 1) / threads;
         for (long row = rows * t / threads; row < last; row += ROWS_IN_FLOAT) {
             const long some = row + ROWS_IN_FLOAT < last ? ROWS_IN_FLOAT : last - row;
+            if (rectified)
+                for (long at = row * channels; at < (row + some) * channels; at++)
+                    rectified[at] = rounded(relu(read_value(x[at])));
             for (long c = 0; c < channels; c += WIDE) {
                 const long at = row * channels + c;
                 if (c + WIDE <= channels)
@@ -69,22 +73,30 @@ static inline __attribute__((always_inline)) void add_up(const VALUE *restrict x
     for (long c = 2 * channels; c < threads * 2 * channels; c++) sums[c % (2 * channels)] += sums[c];
 }
 
-/* y = weight (relu(x) - mean) inverse + bias, with the mean and 1/sqrt(variance + epsilon) of relu(x), which the running ones
-   move towards. */
-void forward(const VALUE *restrict x, const float *restrict weight, const float *restrict bias, VALUE *restrict y,
-             double *restrict mean, double *restrict inverse, float *restrict running_mean, float *restrict running_variance,
-             double epsilon, double momentum, double *restrict sums, long rows, long channels, long threads) {
-    float scale[channels], shift[channels];
-    add_up(x, 0, sums, rows, channels, threads);
+/* The mean and 1/sqrt(variance + epsilon) of relu(x), which the running ones move towards. */
+static inline __attribute__((always_inline)) void take_statistics(const VALUE *x, VALUE *rectified, double *restrict mean, double *restrict inverse,
+                            float *restrict running_mean, float *restrict running_variance, double epsilon,
+                            double momentum, double *restrict sums, long rows, long channels, long threads) {
+    add_up(x, 0, rectified, sums, rows, channels, threads);
     for (long c = 0; c < channels; c++) {
         mean[c] = sums[c] / rows;
         const double difference = sums[channels + c] / rows - mean[c] * mean[c];
         const double variance = difference < 0 ? 0 : difference;
         inverse[c] = 1 / __builtin_sqrt(variance + epsilon);
-        scale[c] = weight[c] * inverse[c];
-        shift[c] = bias[c] - mean[c] * weight[c] * inverse[c];
         running_mean[c] += momentum * (mean[c] - running_mean[c]);
         running_variance[c] += momentum * (variance * rows / (rows - 1) - running_variance[c]);
+    }
+}
+
+/* y = weight (relu(x) - mean) inverse + bias. */
+void forward(const VALUE *restrict x, const float *restrict weight, const float *restrict bias, VALUE *restrict y,
+             double *restrict mean, double *restrict inverse, float *restrict running_mean, float *restrict running_variance,
+             double epsilon, double momentum, double *restrict sums, long rows, long channels, long threads) {
+    float scale[channels], shift[channels];
+    take_statistics(x, 0, mean, inverse, running_mean, running_variance, epsilon, momentum, sums, rows, channels, threads);
+    for (long c = 0; c < channels; c++) {
+        scale[c] = weight[c] * inverse[c];
+        shift[c] = bias[c] - mean[c] * weight[c] * inverse[c];
     }
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long row = 0; row < rows; row++)
@@ -101,7 +113,7 @@ void backward(const VALUE *restrict x, const VALUE *restrict gradient, const flo
               float *restrict of_bias, double *restrict sums, long rows, long channels, long threads) {
     float by_gradient[channels], by_value[channels], constant[channels];
     if (gradient) /* always; said here, the inner loop need not ask */
-        add_up(x, gradient, sums, rows, channels, threads);
+        add_up(x, gradient, 0, sums, rows, channels, threads);
     for (long c = 0; c < channels; c++) {
         const double scale = weight[c] * inverse[c], summed = inverse[c] * (sums[channels + c] - mean[c] * sums[c]);
         const double slope = -scale * inverse[c] * summed / rows;
@@ -118,5 +130,26 @@ void backward(const VALUE *restrict x, const VALUE *restrict gradient, const flo
             const float value = read_value(x[at]);
             const float whole = read_value(gradient[at]) * by_gradient[c] + value * by_value[c] + constant[c];
             of_x[at] = rounded(value <= 0 ? 0 : whole);
+        }
+}
+
+/* For a convolution that does the rest itself: relu(x) in place of x, and its mean and 1/sqrt(variance + epsilon). */
+void rectify(VALUE *x, double *restrict mean, double *restrict inverse, float *restrict running_mean,
+             float *restrict running_variance, double epsilon, double momentum, double *restrict sums, long rows,
+             long channels, long threads) {
+    take_statistics(x, x, mean, inverse, running_mean, running_variance, epsilon, momentum, sums, rows, channels, threads);
+}
+
+/* The gradient of what `rectify` was given, in place of that of relu(x): what it adds to itself through mean and inverse is one
+   factor and one summand a channel. */
+void unrectify(const VALUE *restrict rectified, VALUE *restrict gradient, const float *restrict factor,
+               const float *restrict summand, long rows, long channels, long threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (long row = 0; row < rows; row++)
+        for (long c = 0; c < channels; c++) {
+            const long at = row * channels + c;
+            const float value = read_value(rectified[at]);
+            const float whole = read_value(gradient[at]) + value * factor[c] + summand[c];
+            gradient[at] = rounded(value <= 0 ? 0 : whole);
         }
 }

@@ -20,7 +20,7 @@ _SOURCE = Path(__file__).with_name("relu_norm.c")
 _FLAGS: dict[torch.dtype, tuple[str, ...]] = {torch.float32: (), torch.bfloat16: ("-DBFLOAT16",)}
 
 
-def can_fuse(maps: Tensor, norm: nn.BatchNorm2d) -> bool:
+def can_fuse(maps: Tensor, norm: nn.Module) -> bool:
     """Whether `relu_norm` takes these; asked of a module that is not training, or elsewhere than on the CPU, it is no."""
     return (
         type(norm) is nn.BatchNorm2d
@@ -37,14 +37,17 @@ def can_fuse(maps: Tensor, norm: nn.BatchNorm2d) -> bool:
 
 def relu_norm(maps: Float[Tensor, "b c h w"], norm: nn.BatchNorm2d) -> Float[Tensor, "b c h w"]:
     """`norm(maps.relu())` while training, running statistics and all, where `can_fuse` allows it."""
+    return _ReluNorm.apply(maps, norm.weight, norm.bias, *running_statistics(norm))
+
+
+def running_statistics(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor, float, float]:
+    """The running mean and variance, which C moves, epsilon, and the momentum of this batch, which is counted."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
     norm.num_batches_tracked.add_(1)
     momentum = 1 / int(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
-    return _ReluNorm.apply(
-        maps, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, momentum
-    )
+    return norm.running_mean, norm.running_var, norm.eps, momentum
 
 
 @lru_cache
@@ -59,7 +62,7 @@ class _ReluNorm(torch.autograd.Function):
     def forward(ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor, *statistics: Any) -> Tensor:
         result = torch.empty_like(maps)
         mean, inverse = torch.empty(2, maps.shape[1], dtype=torch.float64)
-        _run("forward", maps, weight, bias, result, mean, inverse, *statistics)
+        run("forward", maps, weight, bias, result, mean, inverse, *statistics)
         ctx.save_for_backward(maps, weight, mean, inverse)
         return result
 
@@ -69,12 +72,13 @@ class _ReluNorm(torch.autograd.Function):
         maps, weight, mean, inverse = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         results = torch.empty_like(maps), torch.empty_like(weight), torch.empty_like(weight)
-        _run("backward", maps, gradient, weight, mean, inverse, *results)
+        run("backward", maps, gradient, weight, mean, inverse, *results)
         return *results, None, None, None, None
 
 
-def _run(name: str, maps: Tensor, *arguments: Tensor | int | float) -> None:
+def run(name: str, maps: Tensor, *arguments: Tensor | int | float, sums: bool = True) -> None:
+    """A C function on maps with channels last, with room for each thread's sums where it takes any."""
     library, channels = _load(maps.dtype), maps.shape[1]
     assert library is not None
-    sums = torch.empty(torch.get_num_threads(), 2, channels, dtype=torch.float64)
-    compiled.call(library, name, maps, *arguments, sums, maps.numel() // channels, channels)
+    room = [torch.empty(torch.get_num_threads(), 2, channels, dtype=torch.float64)] if sums else []
+    compiled.call(library, name, maps, *arguments, *room, maps.numel() // channels, channels)

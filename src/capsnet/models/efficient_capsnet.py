@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.relu_norm import can_fuse, relu_norm
+from capsnet.functional.relu_norm_conv import can_fold, relu_norm_conv
 from capsnet.layers import DenseCapsules, PrimaryCapsules
 from capsnet.layers.initialisation import he_normal_
 from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
@@ -58,14 +59,28 @@ class ConvBlock(nn.Module):
         he_normal_(self.conv)
 
     def forward(self, maps: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
-        maps = self.conv(maps)
-        if (
-            isinstance(self.activation, nn.ReLU)
-            and isinstance(self.norm, nn.BatchNorm2d)
-            and can_fuse(maps, self.norm)
-        ):
+        return self.finish(self.conv(maps))
+
+    def finish(self, maps: Float[Tensor, "b f h w"]) -> Float[Tensor, "b f h w"]:
+        """All but the convolution."""
+        if isinstance(self.activation, nn.ReLU) and can_fuse(maps, self.norm):
             return relu_norm(maps, self.norm)
         return self.norm(self.activation(maps))
+
+
+class ConvBlocks(nn.Sequential):
+    """Block after block; where it can, each block's activation and normalisation go with the next one's convolution."""
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
+        block, *others = self
+        maps = block.conv(images)
+        for following in others:
+            if isinstance(block.activation, nn.ReLU) and can_fold(maps, block.norm, following.conv):
+                maps = relu_norm_conv(maps, block.norm, following.conv)
+            else:
+                maps = following.conv(block.finish(maps))
+            block = following
+        return block.finish(maps)
 
 
 def last_map(size: int, kernels: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -111,7 +126,7 @@ class EfficientEncoder(nn.Module):
         kernels = (first_kernel, 3, 3, 3)
         axes = [strides or fitting_strides(size, kernels) for size in image_shape[1:]]
         channels = (image_shape[0], *CHANNELS)
-        self.blocks = nn.Sequential(
+        self.blocks = ConvBlocks(
             *(
                 ConvBlock(
                     (channels[n], channels[n + 1]), kernels[n], (axes[0][n], axes[1][n]), activation, norm
