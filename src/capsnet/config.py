@@ -22,7 +22,9 @@ class Recipe:
     """the lowest learning rate"""
     warmup: float = 0.0
     """cosine: the share of all steps in which the learning rate rises from zero"""
-    optimizer: Literal["adam", "rmsprop"] = "adam"
+    optimizer: Literal["adam", "rmsprop", "muon"] = "adam"
+    kernel_rate: float = 10.0
+    """muon: the learning rate of the convolutions' kernels, as a multiple of all others'"""
     epsilon: float = 1e-7
     weight_decay: float = 0.0
     average: float | None = None
@@ -47,6 +49,7 @@ class Recipe:
         _require(self.batch_size >= 1, f"The batch size is at least 1; got {self.batch_size}.")
         _require(self.learning_rate > 0, f"The learning rate is above 0; got {self.learning_rate}.")
         _require(self.schedule in ("exponential", "cosine"), f"There is no schedule '{self.schedule}'.")
+        _require(self.kernel_rate > 0, f"kernel_rate is above 0; got {self.kernel_rate}.")
         _require(0 <= self.warmup < 1, f"The warm-up is a share of all steps below 1; got {self.warmup}.")
         _require(self.average is None or 0 < self.average < 1, f"average lies in (0, 1); got {self.average}.")
         _require(self.plain_statistics >= 0, f"plain_statistics is at least 0; got {self.plain_statistics}.")

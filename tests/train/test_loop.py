@@ -132,6 +132,18 @@ def test_so_does_one_in_bfloat16_that_learns_from_the_hardest_images(tmp_path):
     assert every["curve"][0]["loss"] != whole["curve"][0]["loss"]
 
 
+def test_so_does_one_on_pairs_whose_kernels_follow_muon(tmp_path):
+    recipe = dataclasses.replace(RECIPE, epochs=1, images=640, batch_size=32, optimizer="muon")
+    config = Config(
+        "multimnist", "efficient_capsnet_multimnist", recipe, limit=650, validation=10, threads=1, test=False
+    )
+    whole = train(config, tmp_path / "whole")
+    with pytest.raises(ConnectionAbortedError):
+        train(config, tmp_path / "broken", reporter=StopAt(9), save_every=0)
+    assert train(config, tmp_path / "broken", resume=True)["curve"][0]["loss"] == whole["curve"][0]["loss"]
+    assert_same_bits(tensors(tmp_path / "whole" / "last"), tensors(tmp_path / "broken" / "last"))
+
+
 def test_a_finished_run_gives_its_result_again_without_training(run):
     folder, result = run
     assert train(CONFIG, folder, resume=True, reporter=StopAt(1)) == result

@@ -15,6 +15,7 @@ from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel
 from capsnet.registry import create_model, get_entry
 from capsnet.saving import load
+from capsnet.train.muon import MuonAdamW, mixing_kernels
 from capsnet.train.randomness import derive_seed
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
@@ -159,10 +160,12 @@ def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimize
             weight_decay=recipe.weight_decay,
         )
     fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
-    return torch.optim.AdamW(
-        parameters,
-        lr=recipe.learning_rate,
-        eps=recipe.epsilon,
-        weight_decay=recipe.weight_decay,
-        fused=fused,
-    )
+    options = {
+        "lr": recipe.learning_rate,
+        "eps": recipe.epsilon,
+        "weight_decay": recipe.weight_decay,
+        "fused": fused,
+    }
+    if recipe.optimizer == "muon":
+        return MuonAdamW(parameters, mixing_kernels(model), kernel_rate=recipe.kernel_rate, **options)
+    return torch.optim.AdamW(parameters, **options)
