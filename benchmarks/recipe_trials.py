@@ -1,10 +1,11 @@
-"""Short trainings of Efficient-CapsNet on MNIST that differ in one setting each, for choosing the recipe `fast`.
+"""Short trainings of Efficient-CapsNet that differ in one setting each, for choosing the recipe `fast`: on MNIST and, those
+whose names begin with `pairs`, on MultiMNIST.
 
-Every trial trains on 50,000 images and is judged on the other 10,000 of the training set, the same for all trials; the test
-set is not read. A trial's last epoch counts, by its loss first and its errors second. Each goes to results/recipe_trials as it
-ends; docs/records.md says what came of it.
+Every trial trains on 50,000 images and is judged on the other 10,000 of the training set (one pair each), the same for all
+trials; the test set is not read. A trial's last epoch counts, by its loss first and its errors second. Each goes to
+results/recipe_trials as it ends; docs/records.md says what came of it.
 
-    python benchmarks/recipe_trials.py --runs ../runs/trials [--threads N] NAME [NAME ...]
+    python benchmarks/recipe_trials.py --runs ../runs/trials [--threads N] [--precision float32] NAME [NAME ...]
 """
 
 import argparse
@@ -56,7 +57,14 @@ BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-gentle-weight-decay": WRITERS | {"augmentation": "handwriting_gentle", "weight_decay": 0.05},
     "writers-strong": WRITERS | {"augmentation": "handwriting_strong"},
 }
-TRIALS = ONE_BY_ONE | BY_WRITER
+PAIRS = {"batch_size": 64, "images": 100_000, "epochs": 1}
+OF_PAIRS: dict[str, dict[str, Any]] = {
+    "pairs-quarter-drawn": PAIRS | {"reconstruct_fraction": 0.25},
+    "pairs-batch-32": PAIRS | {"reconstruct_fraction": 0.25, "batch_size": 32},
+    "pairs-muon": PAIRS | {"reconstruct_fraction": 0.25, "optimizer": "muon"},
+    "pairs-rate-0.006": PAIRS | {"reconstruct_fraction": 0.25, "learning_rate": 6e-3},
+}
+TRIALS = ONE_BY_ONE | BY_WRITER | OF_PAIRS
 
 
 def main() -> None:
@@ -64,17 +72,19 @@ def main() -> None:
     parser.add_argument("names", nargs="+", choices=TRIALS, metavar="NAME")
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="bf16")
     options = parser.parse_args()
     console = Console()
     for name in options.names:
+        pairs = name in OF_PAIRS
         config = Config(
-            "mnist",
-            "efficient_capsnet",
+            "multimnist" if pairs else "mnist",
+            "efficient_capsnet_multimnist" if pairs else "efficient_capsnet",
             dataclasses.replace(BASE, **TRIALS[name]),
             validation=HELD_OUT,
-            hold_out="stretches" if name in BY_WRITER else "images",
+            hold_out="images" if name in ONE_BY_ONE else "stretches",
             threads=options.threads,
-            precision="bf16",
+            precision=options.precision,
             test=False,
         )
         folder = options.runs / name
