@@ -4,19 +4,20 @@ operations a second against those of the same convolutions alone, forward and ba
 Also measured, one after the other: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step.
 See README.md for how a number is taken.
 
-    python benchmarks/train_speed.py [--threads 2] [--seconds 12] [--precision bf16] [--batch 16 64]
+    python benchmarks/train_speed.py [--threads 2] [--seconds 12] [--precision bf16] [--batch 16 64] [--record]
+
+`--record` keeps the numbers in results/train_speed, a file for each precision and number of threads.
 """
 
 import argparse
 import dataclasses
-import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -25,6 +26,7 @@ import capsnet
 from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch
+from capsnet.files import write_json
 from capsnet.train.loop import train as run_training
 from capsnet.train.loop import training_loss
 from capsnet.train.prepare import set_threads
@@ -32,6 +34,7 @@ from capsnet.train.progress import Silent
 from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
 
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "train_speed"
 BLOCK = 10  # steps
 
 
@@ -172,53 +175,54 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     parser.add_argument("--batch", type=int, nargs="+", default=[16, 64])
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     threads, precision = set_threads(options.threads), options.precision
-    result: dict[str, object] = {
+    batches: dict[str, dict[str, Any]] = {}
+    result: dict[str, Any] = {
         "precision": precision,
         **provenance(torch.device("cpu"), threads),
         "load_before": [round(x, 2) for x in os.getloadavg()],
+        "batches": batches,
     }
-    print(json.dumps(result), file=sys.stderr)
     for batch_size in options.batch:
         forms = {
             "channels first": {"channels_last": False, "fused": True, "compiled": False},
             "channels last": {"channels_last": True, "fused": True, "compiled": False},
             "channels last, optimiser not fused": {"channels_last": True, "fused": False, "compiled": False},
+            "channels last, compiled": {"channels_last": True, "fused": True, "compiled": True},
         }
-        part: dict[str, object] = {}
+        part = batches[str(batch_size)] = {"forms": {}}
         for name, form in forms.items():
-            part[name] = measure(bare_step(batch_size, precision, **form), batch_size, options.seconds)
-            print(f"batch {batch_size:3d}  bare step, {name:36s} {part[name]}", file=sys.stderr)
-        compiled = bare_step(batch_size, precision, channels_last=True, fused=True, compiled=True)
-        part["channels last, compiled"] = measure(compiled, batch_size, options.seconds)
+            part["forms"][name] = measure(
+                bare_step(batch_size, precision, **form), batch_size, options.seconds
+            )
+            print(f"batch {batch_size:3d}  bare step, {name:36s} {part['forms'][name]}")
         others = {
             "bare step": bare_step(batch_size, precision, **forms["channels last"]),
             "convolutions alone": convolutions_alone(batch_size, precision),
         }
         loop = whole_loop(batch_size, precision, options.seconds, threads, others)
-        part["in turn"] = loop
         rates = {name: row["images_per_second"] for name, row in loop.items()}
-        part["share of the bare step"] = round(rates["loop"] / rates["bare step"], 3)
         per_image = {name: operations(step) / batch_size for name, step in others.items()}
         giga = {
             "loop": per_image["bare step"] * rates["loop"] / 1e9,
             "convolutions alone": per_image["convolutions alone"] * rates["convolutions alone"] / 1e9,
         }
-        part["billion operations a second"] = {name: round(value, 1) for name, value in giga.items()}
-        share = giga["loop"] / giga["convolutions alone"]
-        part["share of the convolutions alone"] = round(share, 3)
+        part |= {
+            "in turn": loop,
+            "share of the bare step": round(rates["loop"] / rates["bare step"], 3),
+            "billion operations a second": {name: round(value, 1) for name, value in giga.items()},
+            "share of the convolutions alone": round(giga["loop"] / giga["convolutions alone"], 3),
+        }
         print(
             f"batch {batch_size:3d}  whole loop {rates['loop']:.0f} images/s, "
-            f"{100 * part['share of the bare step']:.1f} % of the bare step; "  # type: ignore[operator]
-            f"{giga['loop']:.1f} billion operations/s, {100 * share:.1f} % of the convolutions'",
-            file=sys.stderr,
+            f"{100 * part['share of the bare step']:.1f} % of the bare step; {giga['loop']:.1f} billion operations/s, "
+            f"{100 * part['share of the convolutions alone']:.1f} % of the convolutions'"
         )
-        result[f"batch {batch_size}"] = part
     result["load_after"] = [round(x, 2) for x in os.getloadavg()]
-    if options.json:
-        print(json.dumps(result, indent=2))
+    if options.record:
+        write_json(RESULTS / f"{precision}-{threads}.json", result)
 
 
 if __name__ == "__main__":

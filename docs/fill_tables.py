@@ -18,7 +18,7 @@ REPORTED = {("mnist", row.model): row.reported for row in paper.MNIST if row.dec
 REPORTED_ENSEMBLES = {"mnist": paper.ENSEMBLES[-1][-1], "multimnist": paper.MULTIMNIST_ENSEMBLE}
 
 # Settings of single trials, with the values that stand for the other trials' not having them.
-UNSET = {"sharpness": 0.0, "sharpness_from": 0.5, "dropout": 0.0}
+UNSET = {"sharpness": 0.0, "sharpness_from": 0.5, "dropout": 0.0, "kernel_rate": 10.0}
 
 
 def read_results(folder: str) -> list[dict[str, Any]]:
@@ -84,17 +84,19 @@ def results_table() -> str:
     return "\n".join(lines)
 
 
-def trials_table(held_out: str, base_name: str) -> str:
-    """A row a trial of the recipe's search whose images were held out so, the lowest validation loss first."""
+def trials_table(base_name: str) -> str:
+    """A row a trial of the recipe's search on the data of `base_name`, with images held out as there, the lowest validation
+    loss first."""
     lines = [
         f"| trial | differs from `{base_name}` in | epochs | validation loss | errors of 10,000 | training error | minutes |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    runs = {
-        run["trial"]: run
-        for run in read_results("recipe_trials")
-        if run["config"].get("hold_out", "images") == held_out
-    }
+
+    def kind(run: dict[str, Any]) -> tuple[str, str]:
+        return run["dataset"], run["config"].get("hold_out", "images")
+
+    runs = {run["trial"]: run for run in read_results("recipe_trials")}
+    runs = {name: run for name, run in runs.items() if kind(run) == kind(runs[base_name])}
     base = runs[base_name]["config"]["recipe"]
     for name, run in sorted(runs.items(), key=lambda item: item[1]["curve"][-1]["validation_loss"]):
         recipe, curve = run["config"]["recipe"], run["curve"]
@@ -103,9 +105,10 @@ def trials_table(held_out: str, base_name: str) -> str:
             f"{k} {v}" for k, v in settings.items() if v != base.get(k, UNSET.get(k)) and k != "name"
         )
         last = curve[-1]
+        training = run.get("train_error_percent", run.get("train_pair_error_percent"))
         lines.append(
             f"| {name} | {changed or '-'} | {last['epoch']} | {last['validation_loss']:.5f} | "
-            f"{round(100 * last['validation_error_percent'])} | {run['train_error_percent']:.2f} % | "
+            f"{round(100 * last['validation_error_percent'])} | {training:.2f} % | "
             f"{run['seconds'] / 60:.0f} |"
         )
     return "\n".join(lines)
@@ -114,16 +117,25 @@ def trials_table(held_out: str, base_name: str) -> str:
 def seeds_table(folder: str) -> str:
     """Every seed of the recipe `fast` that is kept in a folder of results/."""
     lines = [
-        "| seed | epochs | test error | test loss | minutes | commit |",
+        "| seed | images seen | test error | test loss | minutes | commit |",
         "|---:|---:|---:|---:|---:|---|",
     ]
     lines += [
-        f"| {r['seed']} | {r['epochs']} | {r['test_error_percent']:.2f} % | {r['test_loss']:.5f} | "
+        f"| {r['seed']} | {r['images_seen']:,} | {', '.join(named_errors(r))} | {r['test_loss']:.5f} | "
         f"{r['seconds'] / 60:.0f} | {r['commit'][:8]} |"
         for r in read_results(folder)
         if r["recipe"] == "fast"
     ]
     return "\n".join(lines)
+
+
+def named_errors(run: dict[str, Any]) -> list[str]:
+    """The test errors of a run; of pairs, each with its name."""
+    return [
+        f"{run[key]:.2f} % {key.removeprefix('test_').removesuffix('error_percent').strip('_')}".strip()
+        for key in run
+        if key.startswith("test_") and key.endswith("error_percent")
+    ]
 
 
 def short_table() -> str:
@@ -133,16 +145,9 @@ def short_table() -> str:
         "|---|---|---|---:|---|---:|---|",
     ]
     for r in read_results("short"):
-        named = [
-            (key, f"{r[key]:.2f} %") for key in r if key.startswith("test_") and key.endswith("error_percent")
-        ]
-        error = ", ".join(
-            f"{value} {key.removeprefix('test_').removesuffix('error_percent').strip('_')}".strip()
-            for key, value in named
-        )
         shape = {"multimnist": "1x36x36", "toyviews": "2x48x48", "shapes": "3x64x64"}[r["dataset"]]
         lines.append(
-            f"| {r['dataset']} | `{r['model']}` | {shape} | {r['images_seen']:,} | {error} | "
+            f"| {r['dataset']} | `{r['model']}` | {shape} | {r['images_seen']:,} | {', '.join(named_errors(r))} | "
             f"{r['images_per_second']:.0f} | {r['threads']}, {r['load'][0]:.1f} |"
         )
     return "\n".join(lines)
@@ -215,6 +220,43 @@ def serve_table() -> str:
         f"{record['machine']}, load {record['load'][0]} before, {record['date'][:10]}.",
     ]
     return "\n".join(lines)
+
+
+def train_speed_table() -> str:
+    """The training loop against the convolutions alone, from benchmarks/train_speed.py."""
+    lines = [
+        "| precision | threads | batch | images/s | of the bare step | billion operations/s | convolutions alone | share |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for record in read_results("train_speed"):
+        for batch, part in record["batches"].items():
+            giga, loop = part["billion operations a second"], part["in turn"]["loop"]
+            lines.append(
+                f"| {record['precision']} | {record['threads']} | {batch} | {loop['images_per_second']:.0f} | "
+                f"{100 * part['share of the bare step']:.1f} % | {giga['loop']:.1f} | {giga['convolutions alone']:.1f} | "
+                f"{100 * part['share of the convolutions alone']:.1f} % |"
+            )
+    return "\n".join([*lines, "", f"{taken_each('train_speed')}."])
+
+
+def forms_table() -> str:
+    """Images/s of the bare step in each form, from benchmarks/train_speed.py."""
+    records = read_results("train_speed")
+    forms = list(next(iter(records[0]["batches"].values()))["forms"])
+    lines = [
+        f"| precision | threads | batch | {' | '.join(forms)} |",
+        "|---|---:|---:|" + "---:|" * len(forms),
+    ]
+    for record in records:
+        for batch, part in record["batches"].items():
+            rates = " | ".join(f"{part['forms'][form]['images_per_second']:.0f}" for form in forms)
+            lines.append(f"| {record['precision']} | {record['threads']} | {batch} | {rates} |")
+    return "\n".join([*lines, "", f"{taken_each('train_speed')}."])
+
+
+def taken_each(folder: str) -> str:
+    """Where and when the records of a folder were taken."""
+    return "; ".join(dict.fromkeys(taken(record) for record in read_results(folder)))
 
 
 def over_seeds(runs: list[dict[str, Any]]) -> str:
@@ -381,12 +423,16 @@ def scaling_estimate_table() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "results": ("README.md", results_table),
-    "recipe-trials": ("docs/records.md", partial(trials_table, "images", "handwriting")),
-    "writer-trials": ("docs/records.md", partial(trials_table, "stretches", "writers-gentle")),
+    "recipe-trials": ("docs/records.md", partial(trials_table, "handwriting")),
+    "writer-trials": ("docs/records.md", partial(trials_table, "writers-gentle")),
+    "pair-trials": ("docs/records.md", partial(trials_table, "pairs-quarter-drawn")),
     "first-fast": ("docs/records.md", partial(seeds_table, "first_fast")),
     "fast": ("docs/records.md", partial(seeds_table, "mnist")),
+    "fast-pairs": ("docs/records.md", partial(seeds_table, "multimnist")),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
+    "train-speed": ("benchmarks/README.md", train_speed_table),
+    "train-forms": ("benchmarks/README.md", forms_table),
     "export": ("README.md", export_table),
     "serve": ("README.md", serve_table),
     "systems": ("README.md", systems_table),
