@@ -20,7 +20,7 @@ _SOURCE = Path(__file__).with_name("relu_norm.c")
 _FLAGS: dict[torch.dtype, tuple[str, ...]] = {torch.float32: (), torch.bfloat16: ("-DBFLOAT16",)}
 
 
-def can_fuse(maps: Tensor, norm: nn.Module) -> bool:
+def can_fuse(maps: Tensor, norm: nn.BatchNorm2d) -> bool:
     """Whether `relu_norm` takes these; asked of a module that is not training, or elsewhere than on the CPU, it is no."""
     return (
         type(norm) is nn.BatchNorm2d

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from capsnet.functional.relu_norm import can_fuse, run, running_statistics
 
 
-def can_fold(maps: Tensor, norm: nn.Module, conv: nn.Conv2d) -> bool:
+def can_fold(maps: Tensor, norm: nn.BatchNorm2d, conv: nn.Conv2d) -> bool:
     """Whether `relu_norm_conv` takes these: padding would have to be with what normalises to zero."""
     return (
         can_fuse(maps, norm)

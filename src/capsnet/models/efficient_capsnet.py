@@ -12,7 +12,7 @@ Letters: B batch, I input capsules, J classes, D pose size, C x H x W image.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -63,20 +63,28 @@ class ConvBlock(nn.Module):
 
     def finish(self, maps: Float[Tensor, "b f h w"]) -> Float[Tensor, "b f h w"]:
         """All but the convolution."""
-        if isinstance(self.activation, nn.ReLU) and can_fuse(maps, self.norm):
-            return relu_norm(maps, self.norm)
+        norm = self.norm_of_relu
+        if norm is not None and can_fuse(maps, norm):
+            return relu_norm(maps, norm)
         return self.norm(self.activation(maps))
+
+    @property
+    def norm_of_relu(self) -> nn.BatchNorm2d | None:
+        """The normalisation, where it and the activation are those that there are fused functions for."""
+        relu = isinstance(self.activation, nn.ReLU)
+        return self.norm if relu and isinstance(self.norm, nn.BatchNorm2d) else None
 
 
 class ConvBlocks(nn.Sequential):
     """Block after block; where it can, each block's activation and normalisation go with the next one's convolution."""
 
     def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
-        block, *others = self
+        block, *others = cast("list[ConvBlock]", list(self))
         maps = block.conv(images)
         for following in others:
-            if isinstance(block.activation, nn.ReLU) and can_fold(maps, block.norm, following.conv):
-                maps = relu_norm_conv(maps, block.norm, following.conv)
+            norm = block.norm_of_relu
+            if norm is not None and can_fold(maps, norm, following.conv):
+                maps = relu_norm_conv(maps, norm, following.conv)
             else:
                 maps = following.conv(block.finish(maps))
             block = following

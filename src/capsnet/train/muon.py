@@ -35,7 +35,7 @@ def orthogonalised(matrix: Float[Tensor, "o n"]) -> Float[Tensor, "o n"]:
     return x
 
 
-def mixing_kernels(model: nn.Module) -> list[nn.Parameter]:
+def mixing_kernels(model: nn.Module) -> list[Tensor]:
     """The kernels of convolutions that mix several channels: neither depthwise ones nor that of a single-channel image."""
     return [m.weight for m in model.modules() if isinstance(m, nn.Conv2d) and m.groups == 1 < m.in_channels]
 
@@ -46,7 +46,7 @@ class MuonAdamW(torch.optim.AdamW):
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        kernels: Iterable[nn.Parameter],
+        kernels: Iterable[Tensor],
         *,
         kernel_rate: float,
         **options: Any,

@@ -160,7 +160,7 @@ def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimize
             weight_decay=recipe.weight_decay,
         )
     fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
-    options = {
+    options: dict[str, Any] = {
         "lr": recipe.learning_rate,
         "eps": recipe.epsilon,
         "weight_decay": recipe.weight_decay,
