@@ -74,9 +74,11 @@ static inline __attribute__((always_inline)) void add_up(const VALUE *x, const V
 }
 
 /* The mean and 1/sqrt(variance + epsilon) of relu(x), which the running ones move towards. */
-static inline __attribute__((always_inline)) void take_statistics(const VALUE *x, VALUE *rectified, double *restrict mean, double *restrict inverse,
-                            float *restrict running_mean, float *restrict running_variance, double epsilon,
-                            double momentum, double *restrict sums, long rows, long channels, long threads) {
+static inline __attribute__((always_inline)) void take_statistics(const VALUE *x, VALUE *rectified, double *restrict mean,
+                                                                  double *restrict inverse, float *restrict running_mean,
+                                                                  float *restrict running_variance, double epsilon,
+                                                                  double momentum, double *restrict sums, long rows,
+                                                                  long channels, long threads) {
     add_up(x, 0, rectified, sums, rows, channels, threads);
     for (long c = 0; c < channels; c++) {
         mean[c] = sums[c] / rows;

@@ -16,11 +16,8 @@ from torch import Tensor, nn
 
 MOMENTUM = 0.95
 STEPS = 5
-COEFFICIENTS = (
-    3.4445,
-    -4.7750,
-    2.0315,
-)  # Jordan's: five steps bring singular values of 0.01 to 1 to within 0.6 and 1.3
+# Jordan's: five steps bring singular values of 0.01 to 1 to within 0.6 and 1.3.
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalised(matrix: Float[Tensor, "o n"]) -> Float[Tensor, "o n"]:
