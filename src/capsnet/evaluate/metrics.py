@@ -18,6 +18,8 @@ from capsnet.data.base import DataSet, Split
 from capsnet.evaluate.patches import average_patches, patch_batches
 from capsnet.models.base import CapsuleModel
 
+BATCH = 64  # of MultiMNIST's images more take longer each: their maps are too large for the memory that is kept for reuse
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -59,7 +61,7 @@ def evaluate(
     dataset: DataSet,
     split: Split,
     *,
-    batch_size: int = 250,
+    batch_size: int = BATCH,
     patches: int = 1,
     on_batch: Callable[[int], None] | None = None,
     on_scores: Callable[[Tensor, Tensor], None] | None = None,

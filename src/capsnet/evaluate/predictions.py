@@ -19,6 +19,7 @@ from torch import Tensor
 from capsnet.data.base import DataSet
 from capsnet.data.patches import patches as crop_patches
 from capsnet.errors import CapsNetError
+from capsnet.evaluate.metrics import BATCH
 from capsnet.files import atomic_write
 from capsnet.models.base import CapsuleModel
 
@@ -98,7 +99,7 @@ def read_predictions(folder: Path) -> Predictions:
 
 @torch.inference_mode()
 def predict_test(
-    model: CapsuleModel, dataset: DataSet, *, batch_size: int = 250, patches: int = 1
+    model: CapsuleModel, dataset: DataSet, *, batch_size: int = BATCH, patches: int = 1
 ) -> Predictions:
     """The same for a model in hand: its scores on the whole test set, or its first `MOST` images.
 
