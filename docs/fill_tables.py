@@ -39,6 +39,11 @@ def ours(runs: list[dict[str, Any]], key: str) -> str:
     return f"{statistics.mean(errors):.3f} ± {statistics.stdev(errors):.3f} % ({min(errors):.2f} to {max(errors):.2f})"
 
 
+def length(run: dict[str, Any]) -> str:
+    """How long a run is, in whole epochs or else in images."""
+    return f"{run['images_seen']:,} images" if run["config"]["recipe"].get("images") else str(run["epochs"])
+
+
 def results_table() -> str:
     """A row for each data set, model and recipe over all its seeds, and one for each ensemble."""
     lines = [
@@ -66,7 +71,7 @@ def results_table() -> str:
             minutes = statistics.mean(run["seconds"] for run in runs) / 60
             lines.append(
                 f"| {dataset} | `{model}` | {recipe} | {runs[0]['encoder_parameters']:,} | "
-                f"{percent(REPORTED.get((dataset, model)))} | {', '.join(errors)} | {len(runs)} | {runs[0]['epochs']} | "
+                f"{percent(REPORTED.get((dataset, model)))} | {', '.join(errors)} | {len(runs)} | {length(runs[0])} | "
                 f"{minutes:.0f} |"
             )
         if dataset in ensembles:
