@@ -64,8 +64,6 @@ OF_PAIRS: dict[str, dict[str, Any]] = {
     "pairs-quarter-drawn": PAIRS | {"reconstruct_fraction": 0.25},
     "pairs-batch-32": PAIRS | {"reconstruct_fraction": 0.25, "batch_size": 32},
     "pairs-muon": PAIRS | {"reconstruct_fraction": 0.25, "optimizer": "muon"},
-    "pairs-muon-rate-0.006": PAIRS
-    | {"reconstruct_fraction": 0.25, "optimizer": "muon", "learning_rate": 6e-3},
     "pairs-muon-rate-0.012": PAIRS
     | {"reconstruct_fraction": 0.25, "optimizer": "muon", "learning_rate": 12e-3},
     "pairs-rate-0.006": PAIRS | {"reconstruct_fraction": 0.25, "learning_rate": 6e-3},
