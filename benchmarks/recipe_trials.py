@@ -56,6 +56,8 @@ BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-gentle-all-images": WRITERS | {"augmentation": "handwriting_gentle", "learn_from": 1.0},
     "writers-gentle-all-images-muon": WRITERS
     | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "optimizer": "muon"},
+    "writers-handwriting-all-images-muon": WRITERS
+    | {"augmentation": "handwriting", "learn_from": 1.0, "optimizer": "muon"},
     "writers-gentle-weight-decay": WRITERS | {"augmentation": "handwriting_gentle", "weight_decay": 0.05},
     "writers-strong": WRITERS | {"augmentation": "handwriting_strong"},
 }
