@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capsnet.functional import winograd
 from capsnet.functional.relu_norm import can_fuse, run, running_statistics
 
 
@@ -66,16 +67,21 @@ class _ReluNormConv(torch.autograd.Function):
         summand = (bias + weight.sum((2, 3)).double() @ shift).to(maps.dtype)
         ctx.save_for_backward(maps, mean, inverse, scale, shift, weight, folded)
         ctx.stride = stride
+        if winograd.takes(maps, folded, stride):
+            return winograd.convolve(maps, folded, summand, stride[0])
         return F.conv2d(maps, folded, summand, stride)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         maps, mean, inverse, scale, shift, weight, folded = ctx.saved_tensors
-        options = (ctx.stride, (0, 0), (1, 1), False, (0, 0), 1)
-        of_maps, of_folded, of_bias = torch.ops.aten.convolution_backward(
-            gradient, maps, folded, [len(weight)], *options, [True, True, True]
-        )
+        if winograd.takes(maps, folded, ctx.stride):
+            of_maps, of_folded, of_bias = winograd.convolve_backward(gradient, maps, folded, ctx.stride[0])
+        else:
+            options = (ctx.stride, (0, 0), (1, 1), False, (0, 0), 1)
+            of_maps, of_folded, of_bias = torch.ops.aten.convolution_backward(
+                gradient, maps, folded, [len(weight)], *options, [True, True, True]
+            )
         of_folded, of_bias = of_folded.float(), of_bias.float()
         of_weight = of_folded * scale[:, None, None].float()
         of_weight += of_bias[:, None, None, None] * shift[:, None, None].float()

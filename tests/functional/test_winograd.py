@@ -1,0 +1,56 @@
+"""Winograd's convolutions are the direct ones, for every shape of map and of tile."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from capsnet.functional import winograd
+
+pytestmark = pytest.mark.skipif(winograd._load(1) is None, reason="no C compiler")
+CHANNELS_LAST = torch.channels_last
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(3, 3), (8, 7), (22, 22), (5, 30)])
+@pytest.mark.parametrize(("channels", "outputs"), [(16, 16), (32, 64), (64, 128), (48, 80)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_equals_float64(
+    stride: int, size: tuple[int, int], channels: int, outputs: int, threads: int
+) -> None:
+    torch.manual_seed(0)
+    maps = torch.randn(5, channels, *size).relu().contiguous(memory_format=CHANNELS_LAST)
+    kernel, bias = torch.randn(outputs, channels, 3, 3), torch.randn(outputs)
+    leaves = [t.double().requires_grad_() for t in (maps, kernel, bias)]
+    expected = F.conv2d(*leaves, stride)
+    gradient = torch.randn(expected.shape)
+    expected = [expected, *torch.autograd.grad(expected, leaves, gradient.double())]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert winograd.takes(maps, kernel, (stride, stride))
+        got = [
+            winograd.convolve(maps, kernel, bias, stride),
+            *winograd.convolve_backward(gradient, maps, kernel, stride),
+        ]
+    finally:
+        torch.set_num_threads(before)
+    for a, b in zip(got, expected, strict=True):
+        assert a.shape == b.shape
+        assert (a.double() - b).norm() <= 1e-5 * b.norm()
+
+
+def test_a_nan_is_not_hidden() -> None:
+    maps = torch.zeros(1, 16, 5, 5).contiguous(memory_format=CHANNELS_LAST)
+    maps[0, 3, 2, 2] = float("nan")
+    assert winograd.convolve(maps, torch.ones(16, 16, 3, 3), torch.zeros(16), 1).isnan().all()
+
+
+def test_what_it_cannot_do_is_left_alone() -> None:
+    maps, kernel = torch.zeros(1, 16, 5, 5), torch.zeros(16, 16, 3, 3)
+    assert winograd.takes(maps, kernel, (1, 1))
+    assert not winograd.takes(maps, kernel, (3, 3))
+    assert not winograd.takes(maps, kernel, (1, 2))
+    assert not winograd.takes(maps.bfloat16(), kernel.bfloat16(), (1, 1))
+    assert not winograd.takes(maps, torch.zeros(16, 16, 5, 5), (1, 1))
+    assert not winograd.takes(torch.zeros(1, 8, 5, 5), torch.zeros(16, 8, 3, 3), (1, 1))
+    assert not winograd.takes(maps, torch.zeros(24, 16, 3, 3), (1, 1))
