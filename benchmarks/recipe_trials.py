@@ -56,6 +56,21 @@ BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-gentle-all-images": WRITERS | {"augmentation": "handwriting_gentle", "learn_from": 1.0},
     "writers-gentle-all-images-muon": WRITERS
     | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "optimizer": "muon"},
+    "writers-gentle-all-images-muon-rate-0.009": WRITERS
+    | {
+        "augmentation": "handwriting_gentle",
+        "learn_from": 1.0,
+        "weight_decay": 0.05,
+        "optimizer": "muon",
+        "learning_rate": 9e-3,
+    },
+    "writers-bold-all-images-muon": WRITERS
+    | {
+        "augmentation": "handwriting_bold",
+        "learn_from": 1.0,
+        "weight_decay": 0.05,
+        "optimizer": "muon",
+    },
     "writers-handwriting-all-images-muon": WRITERS
     | {"augmentation": "handwriting", "learn_from": 1.0, "optimizer": "muon"},
     "writers-gentle-weight-decay": WRITERS | {"augmentation": "handwriting_gentle", "weight_decay": 0.05},

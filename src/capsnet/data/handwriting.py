@@ -25,7 +25,8 @@ ERASED_SIDE = 4
 
 
 class Amounts(NamedTuple):
-    """How much digits vary: deviations, but for the largest `thickness` and the share of images with an erased square."""
+    """How much digits vary: deviations, but for the most that strokes are `thicker` and `thinner` and the share of images with
+    an erased square."""
 
     degrees: float = 7.0
     slant: float = 0.12
@@ -36,14 +37,18 @@ class Amounts(NamedTuple):
     """pixels"""
     wobble: float = 0.9
     """pixels"""
-    thickness: float = 0.5
+    thicker: float = 0.5
+    thinner: float = 0.5
     erased: float = 0.5
 
 
 MILD = Amounts()
-GENTLE = Amounts(degrees=5.0, slant=0.08, size=0.05, shift=0.7, wobble=0.6, thickness=0.35, erased=0.0)
-AFFINE = Amounts(degrees=8.0, slant=0.15, size=0.08, shift=1.0, wobble=0.4, thickness=0.5, erased=0.0)
-STRONG = Amounts(degrees=10.0, slant=0.18, size=0.1, shift=1.3, wobble=1.2, thickness=0.7)
+GENTLE = Amounts(
+    degrees=5.0, slant=0.08, size=0.05, shift=0.7, wobble=0.6, thicker=0.35, thinner=0.35, erased=0.0
+)
+BOLD = GENTLE._replace(thicker=1.0)
+AFFINE = Amounts(degrees=8.0, slant=0.15, size=0.08, shift=1.0, wobble=0.4, erased=0.0)
+STRONG = Amounts(degrees=10.0, slant=0.18, size=0.1, shift=1.3, wobble=1.2, thicker=0.7, thinner=0.7)
 
 
 def handwriting(
@@ -63,7 +68,9 @@ def handwriting(
     moved = F.grid_sample(
         images.float() / DIVISOR, grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
-    inked = _thickness(moved.clamp_(0, 255 / DIVISOR), amounts.thickness * (2 * uniform[:, 0] - 1))
+    ink = 2 * uniform[:, 0] - 1
+    ink = amounts.thicker * ink.clamp_min(0) + amounts.thinner * ink.clamp_max(0)
+    inked = _thickness(moved.clamp_(0, 255 / DIVISOR), ink)
     return _erased(inked, uniform[:, 1:], amounts.erased) if amounts.erased else inked
 
 
