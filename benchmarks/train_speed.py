@@ -1,5 +1,6 @@
 """How fast the training loop is: whole-loop images/s against the bare forward + backward + step on a fixed batch, and its
-operations a second against those of the same convolutions alone, forward and backward on fixed inputs; these three in turn.
+operations a second against those of the same convolutions alone, forward and backward on fixed inputs, PyTorch's and those
+that training takes; these in turn. Operations are those of the direct way, whichever way is taken.
 
 Also measured, one after the other: the memory layouts, eager against compiled, and the optimiser's forms, on the bare step.
 See README.md for how a number is taken.
@@ -27,6 +28,7 @@ from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch
 from capsnet.files import write_json
+from capsnet.functional import winograd
 from capsnet.train.loop import train as run_training
 from capsnet.train.loop import training_loss
 from capsnet.train.prepare import set_threads
@@ -36,6 +38,7 @@ from capsnet.train.recipes import get_recipe
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "train_speed"
 BLOCK = 10  # steps
+PYTORCH, TRAINED = "convolutions alone", "convolutions alone, as trained"
 
 
 def bare_step(
@@ -65,8 +68,9 @@ def bare_step(
     return step
 
 
-def convolutions_alone(batch_size: int, precision: str) -> Callable[[], None]:
-    """The blocks' convolutions one after the other, each on an input of its own shape; all gradients that training needs."""
+def convolutions_alone(batch_size: int, precision: str, *, as_trained: bool) -> Callable[[], None]:
+    """The blocks' convolutions one after the other, each on an input of its own shape; all gradients that training needs.
+    `as_trained`: by Winograd where training does so, not all of them by PyTorch."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = capsnet.create_model("efficient_capsnet").to(memory_format=torch.channels_last)
     calls: list[tuple[torch.nn.Conv2d, torch.Tensor, torch.Tensor]] = []
@@ -85,6 +89,11 @@ def convolutions_alone(batch_size: int, precision: str) -> Callable[[], None]:
 
     def step() -> None:
         for layer, given, gradient in calls:
+            if as_trained and given.requires_grad and winograd.takes(given, layer.weight, layer.stride):
+                with torch.no_grad():
+                    winograd.convolve(given, layer.weight, layer.bias, layer.stride[0])
+                    winograd.convolve_backward(gradient, given, layer.weight, layer.stride[0])
+                continue
             wanted = [layer.weight, *([given] if given.requires_grad else [])]
             # Not by calling the module: the counter of operations cannot follow that into `grad`.
             output = torch.nn.functional.conv2d(given, layer.weight, layer.bias, layer.stride)
@@ -200,25 +209,28 @@ def main() -> None:
             print(f"batch {batch_size:3d}  bare step, {name:36s} {part['forms'][name]}")
         others = {
             "bare step": bare_step(batch_size, precision, **forms["channels last"]),
-            "convolutions alone": convolutions_alone(batch_size, precision),
+            PYTORCH: convolutions_alone(batch_size, precision, as_trained=False),
+            TRAINED: convolutions_alone(batch_size, precision, as_trained=True),
         }
         loop = whole_loop(batch_size, precision, options.seconds, threads, others)
         rates = {name: row["images_per_second"] for name, row in loop.items()}
-        per_image = {name: operations(step) / batch_size for name, step in others.items()}
+        per_image = {name: operations(others[name]) / batch_size for name in ("bare step", PYTORCH)}
         giga = {
             "loop": per_image["bare step"] * rates["loop"] / 1e9,
-            "convolutions alone": per_image["convolutions alone"] * rates["convolutions alone"] / 1e9,
+            PYTORCH: per_image[PYTORCH] * rates[PYTORCH] / 1e9,
+            TRAINED: per_image[PYTORCH] * rates[TRAINED] / 1e9,
         }
         part |= {
             "in turn": loop,
             "share of the bare step": round(rates["loop"] / rates["bare step"], 3),
             "billion operations a second": {name: round(value, 1) for name, value in giga.items()},
-            "share of the convolutions alone": round(giga["loop"] / giga["convolutions alone"], 3),
+            **{f"share of the {name}": round(giga["loop"] / giga[name], 3) for name in (PYTORCH, TRAINED)},
         }
         print(
             f"batch {batch_size:3d}  whole loop {rates['loop']:.0f} images/s, "
             f"{100 * part['share of the bare step']:.1f} % of the bare step; {giga['loop']:.1f} billion operations/s, "
-            f"{100 * part['share of the convolutions alone']:.1f} % of the convolutions'"
+            f"{100 * part[f'share of the {PYTORCH}']:.1f} % of PyTorch's convolutions', "
+            f"{100 * part[f'share of the {TRAINED}']:.1f} % of those that training takes"
         )
     result["load_after"] = [round(x, 2) for x in os.getloadavg()]
     if options.record:
