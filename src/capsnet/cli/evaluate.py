@@ -57,7 +57,7 @@ def evaluate(
     check_fits(model, data, weights)
     model.to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
     with Progress(console=console.errors, transient=True, disable=not console.errors.is_terminal) as bar:
-        task = bar.add_task("testing", total=len(data.test.labels) * getattr(data, "pairs", 1))
+        task = bar.add_task("testing", total=data.test_images)
         scores = run(
             model, data, data.test, patches=patches, on_batch=lambda images: bar.advance(task, images)
         )

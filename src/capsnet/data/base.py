@@ -64,6 +64,11 @@ class DataSet:
     def num_classes(self) -> int:
         return len(self.class_names)
 
+    @property
+    def test_images(self) -> int:
+        """How many images the test set makes."""
+        return len(self.test.labels)
+
     def check_augmentation(self, name: str) -> None:
         """Refuses a way to vary images that this data set does not have."""
         self.get_augmentation(name)

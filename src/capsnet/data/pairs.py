@@ -35,6 +35,10 @@ class PairDataSet(DataSet):
     shift: int = 4
     pairs: int = 10
 
+    @property
+    def test_images(self) -> int:
+        return len(self.test.labels) * self.pairs
+
     def check_augmentation(self, name: str) -> None:
         """The pairs are the variation; there is no other."""
         if name != "none":

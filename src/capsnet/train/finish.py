@@ -17,6 +17,7 @@ from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
 from capsnet.train.distributed import Team
 from capsnet.train.prepare import Plan
+from capsnet.train.progress import Reporter
 from capsnet.train.provenance import provenance
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress
@@ -75,7 +76,7 @@ def sample(split: Split, most: int) -> Split:
 
 
 def finish(
-    run: RunFolder, team: Team, model: CapsuleModel, trained: Training, threads: int
+    run: RunFolder, team: Team, model: CapsuleModel, trained: Training, threads: int, reporter: Reporter
 ) -> dict[str, Any]:
     """Tests the selected weights (the best on validation; the last without one), once, unless the run is one that chooses
     settings, and writes the run's result."""
@@ -87,7 +88,16 @@ def finish(
     team.copy_from_leader(chosen)
     seen, test = Recorder(), None
     if trained.config.test:
-        test = evaluate(chosen, dataset, dataset.test, on_scores=seen, shard=team.share, add_up=team.add_up)
+        reporter.test_begins(dataset.test_images)
+        test = evaluate(
+            chosen,
+            dataset,
+            dataset.test,
+            on_batch=lambda images: reporter.tested(images * team.size),
+            on_scores=seen,
+            shard=team.share,
+            add_up=team.add_up,
+        )
         seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
     training = evaluate(
         chosen,

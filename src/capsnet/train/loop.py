@@ -203,7 +203,9 @@ def train_in(
                 raise team.once(Interrupted(text), code=130)
 
     reporter.say("Testing" if config.test else "The test set is left unread; evaluating on training images")
-    return finish(run, team, evaluated, Training(config, dataset, train_split, recipe, plan, now), threads)
+    return finish(
+        run, team, evaluated, Training(config, dataset, train_split, recipe, plan, now), threads, reporter
+    )
 
 
 def share_state(

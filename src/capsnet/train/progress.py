@@ -21,6 +21,8 @@ class Reporter(Protocol):
     def epoch_begins(self, epoch: int, done: int) -> None: ...
     def step(self, images: int, loss: float, rate: float) -> None: ...
     def epoch_ends(self, row: dict[str, Any]) -> None: ...
+    def test_begins(self, images: int) -> None: ...
+    def tested(self, images: int) -> None: ...
     def say(self, text: str) -> None: ...
     def close(self) -> None: ...
 
@@ -32,6 +34,8 @@ class Silent:
     def epoch_begins(self, epoch: int, done: int) -> None: ...
     def step(self, images: int, loss: float, rate: float) -> None: ...
     def epoch_ends(self, row: dict[str, Any]) -> None: ...
+    def test_begins(self, images: int) -> None: ...
+    def tested(self, images: int) -> None: ...
     def say(self, text: str) -> None: ...
     def close(self) -> None: ...
 
@@ -75,6 +79,15 @@ class Lines(Silent):
     def epoch_ends(self, row: dict[str, Any]) -> None:
         self.say(describe(row, self.epochs))
 
+    def test_begins(self, images: int) -> None:
+        self.total, self.done, self.last = images, 0, time.monotonic()
+
+    def tested(self, images: int) -> None:
+        self.done += images
+        if time.monotonic() - self.last >= self.EVERY:
+            self.last = time.monotonic()
+            self.say(f"tested {self.done:,} of {self.total:,}")
+
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
 
@@ -114,6 +127,13 @@ class Bar(Lines):
         if row["validation_error_percent"] is not None:
             self.validation = f" val {row['validation_error_percent']:.2f} %"
 
+    def test_begins(self, images: int) -> None:
+        super().test_begins(images)
+        self.progress.reset(self.task, total=images, description="testing", note="")
+
+    def tested(self, images: int) -> None:
+        self.progress.advance(self.task, images)
+
     def close(self) -> None:
         if hasattr(self, "progress"):
             self.progress.stop()
@@ -127,6 +147,7 @@ class TensorBoard(Silent):
         self.writer: SummaryWriter | None = None
         self.epoch_begins = inner.epoch_begins  # type: ignore[method-assign]
         self.step, self.say = inner.step, inner.say  # type: ignore[method-assign]
+        self.test_begins, self.tested = inner.test_begins, inner.tested  # type: ignore[method-assign]
 
     def start(self, title: str, plan: "Plan") -> None:
         from torch.utils.tensorboard import SummaryWriter
