@@ -31,7 +31,7 @@ def maps_norm_and_conv(
 @pytest.mark.parametrize("dtype", PRECISION)
 @pytest.mark.parametrize("shape", [(64, 32, 12, 12), (5, 7, 6, 5), (1, 64, 9, 9)])
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("outputs", [6, 48])
+@pytest.mark.parametrize("outputs", [6, 64])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_equals_float64(
     dtype: torch.dtype, shape: tuple[int, ...], stride: int, outputs: int, threads: int

@@ -1,6 +1,6 @@
 """C functions compiled for this processor when they are first needed, where PyTorch's own operations leave much to gain.
 
-Half a second of the system's C compiler (`CC`, else `cc`), once in a process and for each source and number type. Where there
+A second of the system's C compiler (`CC`, else `cc`), once in a process and for each source and number type. Where there
 is none, or it fails, the callers use PyTorch's operations: slower, with the same results up to rounding.
 
 They are not linked to an OpenMP library but find the one that PyTorch has brought: the idle threads of a second one would

@@ -1,5 +1,5 @@
 /* 3x3 convolutions without padding by Winograd's minimal filtering (Lavin, Gray 2016), forward and backward, over maps whose
-   channels lie innermost and are a multiple of LANES.
+   channels lie innermost and are a multiple of 2 LANES.
 
    A tile of OUT x OUT outputs is seen through a tile of IN x IN inputs, which overlaps its neighbours. With d such a tile, g a
    kernel and Y a tile of outputs, products of matrices all over:
@@ -168,7 +168,7 @@ INLINE void both_ways(transform *one_way, long from, long to, const vec *square,
    (i, j) of U begin, and how many these are. */
 #if STRIDE == 1
 INLINE long slot(long i, long j) { return i * IN + j; }
-INLINE long slots(long i, long j) { return 1; }
+#define slots(i, j) 1
 #else
 INLINE long slot(long i, long j) { return i < 4 ? 7 * i + j : j < 4 ? 28 + 3 * j + i - 4 : 40 + 3 * (i - 4) + j - 4; }
 INLINE long slots(long i, long j) { return (i < 4 ? 1 : 3) * (j < 4 ? 1 : 3); }
@@ -272,7 +272,7 @@ static void add_input_gradients(const float *m, float *of_x, long first, long ro
     }
 }
 
-/* c[rows][vectors of columns] (+)= a b, where a's element (i, k) lies at i * down + k * right; sums stay in registers. */
+/* c[rows][vectors * LANES columns] (+)= a b, where a's element (i, k) lies at i * down + k * right; sums stay in registers. */
 INLINE void multiply_piece(const float *restrict a, long down, long right, const float *restrict b, long columns,
                            float *restrict c, long depth, long rows, long vectors, int adding) {
     vec sums[ROWS][VECTORS];
@@ -290,34 +290,35 @@ INLINE void multiply_piece(const float *restrict a, long down, long right, const
         for (long j = 0; j < vectors; j++) store(c + i * columns + j * LANES, sums[i][j]);
 }
 
-INLINE void multiply_rows(const float *a, long down, long right, const float *b, long columns, float *c, long depth, long rows,
-                          int adding) {
-    long j = 0;
-    for (; j + VECTORS * LANES <= columns; j += VECTORS * LANES)
-        multiply_piece(a, down, right, b + j, columns, c + j, depth, rows, VECTORS, adding);
-    for (; j + 2 * LANES <= columns; j += 2 * LANES)
-        multiply_piece(a, down, right, b + j, columns, c + j, depth, rows, 2, adding);
-    for (; j < columns; j += LANES) multiply_piece(a, down, right, b + j, columns, c + j, depth, rows, 1, adding);
-}
+/* Compiled once for each of a few sizes: many would take the compiler seconds. */
+#define PIECE(ROWS_, VECTORS_)                                                                                                \
+    static __attribute__((noinline)) void multiply_##ROWS_##_##VECTORS_(const float *a, long down, long right, const float *b, \
+                                                                        long columns, float *c, long depth, int adding) {     \
+        multiply_piece(a, down, right, b, columns, c, depth, ROWS_, VECTORS_, adding);                                        \
+    }
+typedef void piece(const float *, long, long, const float *, long, float *, long, int);
 
-/* c[rows][columns] (+)= a b, in pieces of nearly the same number of rows. */
-INLINE void multiply(const float *a, long down, long right, const float *b, long columns, float *c, long depth, long rows,
-                     int adding) {
-    const long pieces = (rows + ROWS - 1) / ROWS;
-    for (long p = 0; p < pieces; p++) {
-        const long from = rows * p / pieces, some = rows * (p + 1) / pieces - from;
-        const float *left = a + from * down;
-        float *result = c + from * columns;
-        switch (some) {
-#if ROWS > 4
-        case 6: multiply_rows(left, down, right, b, columns, result, depth, 6, adding); break;
-        case 5: multiply_rows(left, down, right, b, columns, result, depth, 5, adding); break;
+#if ROWS == 6
+PIECE(6, 4) PIECE(6, 2) PIECE(5, 4) PIECE(5, 2) PIECE(1, 4) PIECE(1, 2)
+static piece *const pieces[3][2] = {{multiply_6_4, multiply_6_2}, {multiply_5_4, multiply_5_2}, {multiply_1_4, multiply_1_2}};
+#else
+PIECE(4, 2) PIECE(3, 2) PIECE(1, 2)
+static piece *const pieces[3][2] = {{multiply_4_2, multiply_4_2}, {multiply_3_2, multiply_3_2}, {multiply_1_2, multiply_1_2}};
 #endif
-        case 4: multiply_rows(left, down, right, b, columns, result, depth, 4, adding); break;
-        case 3: multiply_rows(left, down, right, b, columns, result, depth, 3, adding); break;
-        case 2: multiply_rows(left, down, right, b, columns, result, depth, 2, adding); break;
-        default: multiply_rows(left, down, right, b, columns, result, depth, 1, adding);
+
+/* c[rows][columns] (+)= a b: as many rows at once as registers hold, one fewer for what does not come out even, single ones for
+   what does not either way. */
+static void multiply(const float *a, long down, long right, const float *b, long columns, float *c, long depth, long rows,
+                     int adding) {
+    const long some = (rows + ROWS - 1) / ROWS, fewer = some * ROWS - rows;
+    for (long i = 0; i < rows;) {
+        const int kind = fewer > some ? (i + ROWS <= rows ? 0 : 2) : i < fewer * (ROWS - 1) ? 1 : 0;
+        for (long j = 0; j < columns;) {
+            const int narrow = columns - j < VECTORS * LANES;
+            pieces[kind][narrow](a + i * down, down, right, b + j, columns, c + i * columns + j, depth, adding);
+            j += (narrow ? 2 : VECTORS) * LANES;
         }
+        i += kind == 0 ? ROWS : kind == 1 ? ROWS - 1 : 1;
     }
 }
 

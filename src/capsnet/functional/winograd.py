@@ -17,7 +17,7 @@ from torch import Tensor
 from capsnet.functional import compiled
 
 _SOURCE = Path(__file__).with_name("winograd.c")
-_LANES = 16
+_LANES = 32
 # What a kernel's rows and columns become, G, for strides of 1 and of 2, there without its repeated rows.
 _G = {
     1: (
