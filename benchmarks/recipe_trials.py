@@ -56,6 +56,8 @@ BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-gentle-all-images": WRITERS | {"augmentation": "handwriting_gentle", "learn_from": 1.0},
     "writers-gentle-all-images-muon": WRITERS
     | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "optimizer": "muon"},
+    "writers-gentle-all-images-muon-20-epochs": WRITERS
+    | {"augmentation": "handwriting_gentle", "learn_from": 1.0, "optimizer": "muon", "epochs": 20},
     "writers-gentle-all-images-muon-rate-0.009": WRITERS
     | {
         "augmentation": "handwriting_gentle",

@@ -42,9 +42,9 @@ typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias))
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
-    long height, width, channels;      /* of the input */
+    long height, width, channels; /* of the input */
     long out_height, out_width, outputs;
-    long down, across;                 /* rows of tiles, and tiles in one */
+    long down, across; /* rows of tiles, and tiles in one */
 } Shape;
 
 static Shape shape_of(long height, long width, long channels, long outputs) {
@@ -153,7 +153,7 @@ INLINE void load_square(const float *from, long row, long step, long side, long 
 
 typedef void transform(const vec *, vec *);
 
-/* Both sides of a square: result = T (T square)', which leaves it transposed twice. */
+/* Both sides of a square: result = T square T', where one way is T times a column. */
 INLINE void both_ways(transform *one_way, long from, long to, const vec *square, vec *result) {
     vec half[ELEMENTS], column[IN], turned[IN];
     for (long j = 0; j < from; j++) {
