@@ -33,7 +33,7 @@ def digest(tensors: dict[str, torch.Tensor]) -> str:
     total = hashlib.sha256()
     for name in sorted(tensors):
         total.update(name.encode())
-        total.update(tensors[name].contiguous().view(torch.uint8).numpy().tobytes())
+        total.update(tensors[name].flatten().view(torch.uint8).numpy().tobytes())
     return total.hexdigest()
 
 

@@ -268,6 +268,22 @@ def taken_each(folder: str) -> str:
     return "; ".join(dict.fromkeys(taken(record) for record in read_results(folder)))
 
 
+def repeats_table() -> str:
+    """Runs that were done twice, from benchmarks/same_run.py."""
+    lines = [
+        "| data | recipe | seed | precision | threads | weights | losses of all epochs | commit | machine |",
+        "|---|---|---:|---|---:|---|---|---|---|",
+    ]
+    for record in read_results("repeats"):
+        config, run = record["config"], record["runs"][1]
+        same = [f"{'the same' if record[key] else 'other'} bits" for key in ("same_weights", "same_losses")]
+        lines.append(
+            f"| {config['dataset']} | {config['recipe']['name']} | {config['seed']} | {config['precision']} | "
+            f"{run['threads']} | {same[0]} | {same[1]} | {run['commit'][:8]} | {run['machine']} |"
+        )
+    return "\n".join(lines)
+
+
 def over_seeds(runs: list[dict[str, Any]]) -> str:
     """The mean test error in percent and, of several seeds, its deviation and the seeds."""
     errors = [run["test_error_percent"] for run in runs]
@@ -437,9 +453,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "pair-trials": ("docs/records.md", partial(trials_table, "pairs-quarter-drawn")),
     "first-fast": ("docs/records.md", partial(seeds_table, "first_fast")),
     "fast": ("docs/records.md", partial(seeds_table, "mnist")),
+    "first-pairs": ("docs/records.md", partial(seeds_table, "first_pairs")),
     "fast-pairs": ("docs/records.md", partial(seeds_table, "multimnist")),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
+    "repeats": ("docs/reproducing.md", repeats_table),
     "train-speed": ("benchmarks/README.md", train_speed_table),
     "train-forms": ("benchmarks/README.md", forms_table),
     "export": ("README.md", export_table),
