@@ -7,25 +7,19 @@ The two may differ in whether they read the test set, which is a function of the
 
 import argparse
 import hashlib
-import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
-from capsnet.files import write_json
+from capsnet.files import read_json, write_json
 
 TAKEN = ("commit", "machine", "device", "threads", "date")
 
 
-def read(folder: Path, name: str) -> dict[str, Any]:
-    return json.loads((folder / name).read_text())
-
-
 def losses(folder: Path) -> list[float]:
     """The mean training loss of each epoch, to the last digit."""
-    return [row["loss"] for row in read(folder, "result.json")["curve"]]
+    return [row["loss"] for row in read_json(folder / "result.json")["curve"]]
 
 
 def digest(tensors: dict[str, torch.Tensor]) -> str:
@@ -44,7 +38,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
     folders = options.first, options.second
-    configs = [{**read(folder, "config.json"), "test": None} for folder in folders]
+    configs = [{**read_json(folder / "config.json"), "test": None} for folder in folders]
     if configs[0] != configs[1]:
         raise SystemExit("These are not the same run: their config.json differ.")
     digests = [digest(load_file(folder / "last" / "model.safetensors")) for folder in folders]
@@ -57,7 +51,7 @@ def main() -> None:
             {
                 "weights_sha256": sha,
                 "losses": curve,
-                **{key: value for key, value in read(folder, "result.json").items() if key in TAKEN},
+                **{key: value for key, value in read_json(folder / "result.json").items() if key in TAKEN},
             }
             for folder, sha, curve in zip(folders, digests, curves, strict=True)
         ],

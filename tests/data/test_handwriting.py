@@ -46,6 +46,16 @@ def test_thickness_adds_and_removes_ink(images: Tensor) -> None:
     assert (amounts[1] < amounts[2]).all()
 
 
+def test_bold_digits_have_more_ink_and_thin_ones_the_same(images: Tensor) -> None:
+    gentle, bold = (
+        handwriting.handwriting(images, seeded(), amounts).sum(dim=(1, 2, 3))
+        for amounts in (handwriting.GENTLE, handwriting.BOLD)
+    )
+    thicker = bold > gentle + 1e-3
+    assert 0.4 < float(thicker.float().mean()) < 0.6
+    torch.testing.assert_close(bold[~thicker], gentle[~thicker], atol=2e-3, rtol=0)
+
+
 def test_a_trained_network_still_reads_nearly_all_of_them(images: Tensor) -> None:
     model = capsnet.load("efficient_capsnet.mnist")
     with torch.inference_mode():

@@ -91,9 +91,8 @@ def test_the_networks_gradients_are_float64s_to_six_digits() -> None:
     torch.manual_seed(0)
     model = create_model("efficient_capsnet").to(memory_format=torch.channels_last)
     double = copy.deepcopy(model).double()
-    images = torch.rand(
-        2, 1, 28, 28
-    )  # so few that no value is near enough to zero for rounding to decide its sign
+    # So few values that none is near enough to zero for rounding to decide its sign.
+    images = torch.rand(2, 1, 28, 28)
     model(images).poses.square().sum().backward()
     double(images.double()).poses.square().sum().backward()
     for (name, ours), theirs in zip(

@@ -339,24 +339,34 @@ long room(long height, long width, long channels, long outputs) {
     return room_of(&s);
 }
 
+/* Some rows of tiles, with room for their V and for their E or M. */
+typedef struct {
+    long rows, tiles, v_apart, e_apart;
+    float *v, *e;
+} Block;
+
+static Block block_at(long row, long last, float *room, const Shape *s) {
+    const long rows = least(rows_in_block(s), last - row), tiles = rows * s->across;
+    const long v_apart = slots_apart(tiles, s->channels), e_apart = slots_apart(tiles, s->outputs);
+    return (Block){rows, tiles, v_apart, e_apart, room, room + ELEMENTS * v_apart};
+}
+
 /* y = conv(x) + bias, with u = U, [element][channel][output]. */
 void forward(const float *x, const float *u, const float *bias, float *y, float *rooms, long images, long height, long width,
              long channels, long outputs, long threads) {
     const Shape s = shape_of(height, width, channels, outputs);
-    const long block = rows_in_block(&s), size = channels * outputs;
+    const long size = channels * outputs;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long thread = 0; thread < threads; thread++) {
         const long last = images * (thread + 1) / threads * s.down;
-        for (long row = images * thread / threads * s.down; row < last; row += block) {
-            const long rows = least(block, last - row), tiles = rows * s.across;
-            const long v_apart = slots_apart(tiles, channels), m_apart = slots_apart(tiles, outputs);
-            float *v = rooms + thread * room_of(&s), *m = v + ELEMENTS * v_apart;
-            transform_inputs(x, v, row, rows, v_apart, &s);
+        for (long row = images * thread / threads * s.down; row < last; row += rows_in_block(&s)) {
+            const Block b = block_at(row, last, rooms + thread * room_of(&s), &s);
+            transform_inputs(x, b.v, row, b.rows, b.v_apart, &s);
             for (long i = 0; i < KINDS; i++)
                 for (long j = 0; j < KINDS; j++)
-                    multiply(v + slot(i, j) * v_apart, channels, 1, u + (i * KINDS + j) * size, outputs,
-                             m + slot(i, j) * m_apart, channels, slots(i, j) * tiles, 0);
-            transform_outputs(m, bias, y, row, rows, m_apart, &s);
+                    multiply(b.v + slot(i, j) * b.v_apart, channels, 1, u + (i * KINDS + j) * size, outputs,
+                             b.e + slot(i, j) * b.e_apart, channels, slots(i, j) * b.tiles, 0);
+            transform_outputs(b.e, bias, y, row, b.rows, b.e_apart, &s);
         }
     }
 }
@@ -366,28 +376,26 @@ void forward(const float *x, const float *u, const float *bias, float *y, float 
 void backward(const float *x, const float *gradient, const float *u_turned, float *of_x, float *of_u, float *of_bias,
               float *rooms, long images, long height, long width, long channels, long outputs, long threads) {
     const Shape s = shape_of(height, width, channels, outputs);
-    const long block = rows_in_block(&s), size = channels * outputs, all = KINDS * KINDS * size;
+    const long size = channels * outputs, all = KINDS * KINDS * size;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long thread = 0; thread < threads; thread++) {
         float *kernels = of_u + thread * all, *sums = of_bias + thread * outputs;
         memset(kernels, 0, all * sizeof(float));
         memset(sums, 0, outputs * sizeof(float));
         const long last = images * (thread + 1) / threads * s.down;
-        for (long row = images * thread / threads * s.down; row < last; row += block) {
-            const long rows = least(block, last - row), tiles = rows * s.across;
-            const long v_apart = slots_apart(tiles, channels), e_apart = slots_apart(tiles, outputs);
-            float *v = rooms + thread * room_of(&s), *e = v + ELEMENTS * v_apart;
-            transform_inputs(x, v, row, rows, v_apart, &s);
-            transform_gradients(gradient, e, sums, row, rows, e_apart, &s);
+        for (long row = images * thread / threads * s.down; row < last; row += rows_in_block(&s)) {
+            const Block b = block_at(row, last, rooms + thread * room_of(&s), &s);
+            transform_inputs(x, b.v, row, b.rows, b.v_apart, &s);
+            transform_gradients(gradient, b.e, sums, row, b.rows, b.e_apart, &s);
             for (long i = 0; i < KINDS; i++)
                 for (long j = 0; j < KINDS; j++) {
-                    float *inputs = v + slot(i, j) * v_apart, *gradients = e + slot(i, j) * e_apart;
-                    const long kernel = (i * KINDS + j) * size, many = slots(i, j) * tiles;
+                    float *inputs = b.v + slot(i, j) * b.v_apart, *gradients = b.e + slot(i, j) * b.e_apart;
+                    const long kernel = (i * KINDS + j) * size, many = slots(i, j) * b.tiles;
                     multiply(inputs, 1, channels, gradients, outputs, kernels + kernel, many, channels, 1);
                     /* V has been used: what becomes the gradient of x takes its place. */
                     multiply(gradients, outputs, 1, u_turned + kernel, channels, inputs, outputs, many, 0);
                 }
-            add_input_gradients(v, of_x, row, rows, v_apart, &s);
+            add_input_gradients(b.v, of_x, row, b.rows, b.v_apart, &s);
         }
     }
     for (long thread = 1; thread < threads; thread++) {
