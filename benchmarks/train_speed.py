@@ -85,11 +85,17 @@ def convolutions_alone(batch_size: int, precision: str, *, as_trained: bool) -> 
     model.eval()(torch.rand(batch_size, 1, 28, 28))  # while training, blocks are run in one
     for hook in hooks:
         hook.remove()
-    model.to(dtype)
+    by_winograd = {
+        layer
+        for layer, given, _ in calls
+        if as_trained and given.requires_grad and winograd.takes(given, layer.weight, layer.stride)
+    }
+    for layer in set(layers) - by_winograd:  # Winograd's way takes kernels in float32 to maps of both kinds
+        layer.to(dtype)
 
     def step() -> None:
         for layer, given, gradient in calls:
-            if as_trained and given.requires_grad and winograd.takes(given, layer.weight, layer.stride):
+            if layer in by_winograd:
                 with torch.no_grad():
                     winograd.convolve(given, layer.weight, layer.bias, layer.stride[0])
                     winograd.convolve_backward(gradient, given, layer.weight, layer.stride[0])

@@ -63,19 +63,21 @@ class _ReluNormConv(torch.autograd.Function):
         run("rectify", maps, mean, inverse, *statistics)
         scale = gamma * inverse
         shift = beta - mean * scale
-        folded = (weight * scale[:, None, None].float()).to(maps.dtype)
-        summand = (bias + weight.sum((2, 3)).double() @ shift).to(maps.dtype)
+        folded = weight * scale[:, None, None].float()
+        summand = bias + weight.sum((2, 3)).double() @ shift
+        ctx.stride, ctx.winograd = stride, winograd.takes(maps, folded, stride)
+        if not ctx.winograd:
+            folded = folded.to(maps.dtype)
         ctx.save_for_backward(maps, mean, inverse, scale, shift, weight, folded)
-        ctx.stride = stride
-        if winograd.takes(maps, folded, stride):
-            return winograd.convolve(maps, folded, summand, stride[0])
-        return F.conv2d(maps, folded, summand, stride)
+        if ctx.winograd:
+            return winograd.convolve(maps, folded, summand.float(), stride[0])
+        return F.conv2d(maps, folded, summand.to(maps.dtype), stride)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         maps, mean, inverse, scale, shift, weight, folded = ctx.saved_tensors
-        if winograd.takes(maps, folded, ctx.stride):
+        if ctx.winograd:
             of_maps, of_folded, of_bias = winograd.convolve_backward(gradient, maps, folded, ctx.stride[0])
         else:
             options = (ctx.stride, (0, 0), (1, 1), False, (0, 0), 1)

@@ -12,7 +12,9 @@
    places meet two of the kernel's three columns, by F(3, 2), and those at odd places the third: 49 for 9 outputs in place of 81.
    There G has three equal rows, so 25 elements of U do for 49 of V.
 
-   Tiles are taken in blocks of whole rows of tiles, small enough for their V and E to stay in a core's cache. */
+   Tiles are taken in blocks of whole rows of tiles, small enough for their V and E to stay in a core's cache.
+
+   VALUE, the numbers of maps, is float, or bfloat16 where BFLOAT16 is defined; all else is in float. */
 
 #include <string.h>
 
@@ -55,6 +57,24 @@ static Shape shape_of(long height, long width, long channels, long outputs) {
 
 INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec value) { *(vec *)to = value; }
+
+#ifdef BFLOAT16
+typedef unsigned short VALUE;
+typedef VALUE halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef unsigned words __attribute__((vector_size(4 * LANES)));
+
+INLINE vec load_values(const VALUE *from) { return (vec)(__builtin_convertvector(*(const halves *)from, words) << 16); }
+
+INLINE void store_values(VALUE *to, vec value) {
+    const words bits = (words)value, number = (words)(value == value);
+    const words nearest = bits + 0x7fff + (bits >> 16 & 1);
+    *(halves *)to = __builtin_convertvector(((nearest & number) | (0x7fc00000 & ~number)) >> 16, halves);
+}
+#else
+typedef float VALUE;
+#define load_values load
+#define store_values store
+#endif
 
 #if STRIDE == 1
 
@@ -145,10 +165,10 @@ INLINE void times_a(const vec *y, vec *r) {
 #endif
 
 /* A square of `side` x `side` from maps `row` apart down and `step` across, of which `high` x `wide` exist; the rest is zero. */
-INLINE void load_square(const float *from, long row, long step, long side, long high, long wide, vec *square) {
+INLINE void load_square(const VALUE *from, long row, long step, long side, long high, long wide, vec *square) {
     for (long i = 0; i < side; i++)
         for (long j = 0; j < side; j++)
-            square[i * side + j] = i < high && j < wide ? load(from + i * row + j * step) : (vec){0};
+            square[i * side + j] = i < high && j < wide ? load_values(from + i * row + j * step) : (vec){0};
 }
 
 typedef void transform(const vec *, vec *);
@@ -181,13 +201,13 @@ typedef struct { long image, top, left; } Tile;
 INLINE Tile tile_at(long row, long across, const Shape *s) { return (Tile){row / s->down, row % s->down * OUT, across * OUT}; }
 
 /* V of the block's rows of tiles, [element][tile][channel], elements `apart`. */
-static void transform_inputs(const float *x, float *v, long first, long rows, long apart, const Shape *s) {
+static void transform_inputs(const VALUE *x, float *v, long first, long rows, long apart, const Shape *s) {
     const long step = s->channels, row = s->width * step;
     for (long r = 0, t = 0; r < rows; r++)
         for (long a = 0; a < s->across; a++, t++) {
             const Tile tile = tile_at(first + r, a, s);
             const long top = tile.top * STRIDE, left = tile.left * STRIDE;
-            const float *from = x + (tile.image * s->height + top) * row + left * step;
+            const VALUE *from = x + (tile.image * s->height + top) * row + left * step;
             const long high = s->height - top, wide = s->width - left;
             for (long c = 0; c < step; c += LANES) {
                 vec square[ELEMENTS], result[ELEMENTS];
@@ -203,13 +223,13 @@ static void transform_inputs(const float *x, float *v, long first, long rows, lo
 }
 
 /* E of the block's rows of tiles, [element][tile][output], and the sum of the gradient over them. */
-static void transform_gradients(const float *gradient, float *e, float *sums, long first, long rows, long apart,
+static void transform_gradients(const VALUE *gradient, float *e, float *sums, long first, long rows, long apart,
                                 const Shape *s) {
     const long step = s->outputs, row = s->out_width * step;
     for (long r = 0, t = 0; r < rows; r++)
         for (long a = 0; a < s->across; a++, t++) {
             const Tile tile = tile_at(first + r, a, s);
-            const float *from = gradient + (tile.image * s->out_height + tile.top) * row + tile.left * step;
+            const VALUE *from = gradient + (tile.image * s->out_height + tile.top) * row + tile.left * step;
             const long high = s->out_height - tile.top, wide = s->out_width - tile.left;
             for (long o = 0; o < step; o += LANES) {
                 vec square[OUT * OUT], result[ELEMENTS], sum = {0};
@@ -227,12 +247,12 @@ static void transform_gradients(const float *gradient, float *e, float *sums, lo
 }
 
 /* The outputs of the block's rows of tiles. */
-static void transform_outputs(const float *m, const float *bias, float *y, long first, long rows, long apart, const Shape *s) {
+static void transform_outputs(const float *m, const float *bias, VALUE *y, long first, long rows, long apart, const Shape *s) {
     const long step = s->outputs, row = s->out_width * step;
     for (long r = 0, t = 0; r < rows; r++)
         for (long a = 0; a < s->across; a++, t++) {
             const Tile tile = tile_at(first + r, a, s);
-            float *to = y + (tile.image * s->out_height + tile.top) * row + tile.left * step;
+            VALUE *to = y + (tile.image * s->out_height + tile.top) * row + tile.left * step;
             const long high = least(OUT, s->out_height - tile.top), wide = least(OUT, s->out_width - tile.left);
             for (long o = 0; o < step; o += LANES) {
                 vec square[ELEMENTS], result[OUT * OUT];
@@ -241,21 +261,21 @@ static void transform_outputs(const float *m, const float *bias, float *y, long 
                     for (long j = 0; j < IN; j++) square[i * IN + j] = load(m + slot(i, j) * apart + t * step + o);
                 both_ways(times_a_transposed, IN, OUT, square, result);
                 for (long i = 0; i < high; i++)
-                    for (long j = 0; j < wide; j++) store(to + i * row + j * step + o, result[i * OUT + j] + summand);
+                    for (long j = 0; j < wide; j++) store_values(to + i * row + j * step + o, result[i * OUT + j] + summand);
             }
         }
 }
 
 /* Adds the gradients of the block's input tiles, which overlap; an image's first row of tiles begins it with zeros. */
-static void add_input_gradients(const float *m, float *of_x, long first, long rows, long apart, const Shape *s) {
+static void add_input_gradients(const float *m, VALUE *of_x, long first, long rows, long apart, const Shape *s) {
     const long step = s->channels, row = s->width * step;
     for (long r = 0, t = 0; r < rows; r++) {
         const Tile begun = tile_at(first + r, 0, s);
-        if (begun.top == 0) memset(of_x + begun.image * s->height * row, 0, s->height * row * sizeof(float));
+        if (begun.top == 0) memset(of_x + begun.image * s->height * row, 0, s->height * row * sizeof(VALUE));
         for (long a = 0; a < s->across; a++, t++) {
             const Tile tile = tile_at(first + r, a, s);
             const long top = tile.top * STRIDE, left = tile.left * STRIDE;
-            float *to = of_x + (tile.image * s->height + top) * row + left * step;
+            VALUE *to = of_x + (tile.image * s->height + top) * row + left * step;
             const long high = least(IN, s->height - top), wide = least(IN, s->width - left);
             for (long c = 0; c < step; c += LANES) {
                 vec square[ELEMENTS], result[ELEMENTS];
@@ -264,8 +284,8 @@ static void add_input_gradients(const float *m, float *of_x, long first, long ro
                 both_ways(times_b, IN, IN, square, result);
                 for (long i = 0; i < high; i++)
                     for (long j = 0; j < wide; j++) {
-                        float *at = to + i * row + j * step + c;
-                        store(at, load(at) + result[i * IN + j]);
+                        VALUE *at = to + i * row + j * step + c;
+                        store_values(at, load_values(at) + result[i * IN + j]);
                     }
             }
         }
@@ -352,7 +372,7 @@ static Block block_at(long row, long last, float *room, const Shape *s) {
 }
 
 /* y = conv(x) + bias, with u = U, [element][channel][output]. */
-void forward(const float *x, const float *u, const float *bias, float *y, float *rooms, long images, long height, long width,
+void forward(const VALUE *x, const float *u, const float *bias, VALUE *y, float *rooms, long images, long height, long width,
              long channels, long outputs, long threads) {
     const Shape s = shape_of(height, width, channels, outputs);
     const long size = channels * outputs;
@@ -373,7 +393,7 @@ void forward(const float *x, const float *u, const float *bias, float *y, float 
 
 /* The gradients of x, U and the bias, with u_turned = U as [element][output][channel]. `of_u` and `of_bias` have one part a
    thread; the first ends as the sum of all. */
-void backward(const float *x, const float *gradient, const float *u_turned, float *of_x, float *of_u, float *of_bias,
+void backward(const VALUE *x, const VALUE *gradient, const float *u_turned, VALUE *of_x, float *of_u, float *of_bias,
               float *rooms, long images, long height, long width, long channels, long outputs, long threads) {
     const Shape s = shape_of(height, width, channels, outputs);
     const long size = channels * outputs, all = KINDS * KINDS * size;

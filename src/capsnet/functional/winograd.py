@@ -2,6 +2,7 @@
 
 A quarter of the multiplications of the direct way, with stride 2 three fifths, for the output and for all gradients; winograd.c
 has the equations. Rounding errors are some ten times those of the direct way, a few millionths of the result's norm.
+Maps may be in bfloat16; kernels, their gradients and all sums are in float32.
 
 Letters: B batch, C channels, H x W map; O channels, P x Q map after the convolution; E elements of a transformed kernel.
 """
@@ -33,30 +34,38 @@ _G = {
 
 
 def takes(maps: Tensor, kernel: Tensor, stride: tuple[int, int]) -> bool:
-    """Whether these, with channels last and no padding, can be convolved here."""
+    """Whether these, with channels last and no padding, are best convolved here."""
     return (
-        maps.dtype == kernel.dtype == torch.float32
+        stride in _strides(maps.dtype)
+        and kernel.dtype == torch.float32
         and kernel.shape[2:] == (3, 3)
-        and stride in ((1, 1), (2, 2))
         and kernel.shape[0] % _LANES == kernel.shape[1] % _LANES == 0
         and min(maps.shape[2:]) >= 3
         and compiled.readable(maps, kernel)
-        and _load(stride[0]) is not None
+        and _load(stride[0], maps.dtype) is not None
     )
 
 
+def _strides(dtype: torch.dtype) -> tuple[tuple[int, int], ...]:
+    """Those at which it is faster than the processor's own instructions for such numbers."""
+    if dtype == torch.float32:
+        return (1, 1), (2, 2)
+    return ((1, 1),) if dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported() else ()
+
+
+@torch.autocast("cpu", enabled=False)
 def convolve(
     maps: Float[Tensor, "b c h w"], kernel: Float[Tensor, "o c 3 3"], bias: Float[Tensor, "o"], stride: int
 ) -> Float[Tensor, "b o p q"]:
     """`F.conv2d` without padding, where it `takes` these."""
     (b, _, h, w), o = maps.shape, len(kernel)
-    result = torch.empty(
-        b, o, (h - 3) // stride + 1, (w - 3) // stride + 1, memory_format=torch.channels_last
-    )
+    size = (h - 3) // stride + 1, (w - 3) // stride + 1
+    result = torch.empty(b, o, *size, dtype=maps.dtype, memory_format=torch.channels_last)
     _run("forward", stride, maps, kernel, _transformed(kernel, stride), bias.contiguous(), result)
     return result
 
 
+@torch.autocast("cpu", enabled=False)
 def convolve_backward(
     gradient: Float[Tensor, "b o p q"],
     maps: Float[Tensor, "b c h w"],
@@ -65,7 +74,7 @@ def convolve_backward(
 ) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "o c 3 3"], Float[Tensor, "o"]]:
     """The gradients of the maps, the kernel and the bias."""
     (o, c), threads = kernel.shape[:2], torch.get_num_threads()
-    gradient = gradient.contiguous(memory_format=torch.channels_last)
+    gradient = gradient.to(maps.dtype, memory_format=torch.channels_last)
     of_maps = torch.empty_like(maps)
     turned = _transformed(kernel, stride).transpose(1, 2).contiguous()
     of_transformed, of_bias = torch.empty(threads, len(turned), c, o), torch.empty(threads, o)
@@ -87,8 +96,9 @@ def _transformed(kernel: Float[Tensor, "o c 3 3"], stride: int) -> Float[Tensor,
 
 
 @lru_cache
-def _load(stride: int) -> ctypes.CDLL | None:
-    library = compiled.compile_source(_SOURCE, f"-DSTRIDE={stride}")
+def _load(stride: int, dtype: torch.dtype) -> ctypes.CDLL | None:
+    flags = ("-DBFLOAT16",) if dtype == torch.bfloat16 else ()
+    library = compiled.compile_source(_SOURCE, f"-DSTRIDE={stride}", *flags)
     if library is not None:
         library.room.restype = ctypes.c_long
     return library
@@ -96,7 +106,7 @@ def _load(stride: int) -> ctypes.CDLL | None:
 
 def _run(name: str, stride: int, maps: Tensor, kernel: Tensor, *arguments: Tensor) -> None:
     """A C function on maps with channels last, with room for each thread's tiles."""
-    library, (b, c, h, w), o = _load(stride), maps.shape, len(kernel)
+    library, (b, c, h, w), o = _load(stride, maps.dtype), maps.shape, len(kernel)
     assert library is not None
     room = library.room(*map(ctypes.c_long, (h, w, c, o)))
     rooms = torch.empty(torch.get_num_threads(), room)
