@@ -33,6 +33,8 @@ class Recipe:
     """unvaried training images that BatchNorm's statistics are taken from before each evaluation; 0 keeps the training's own"""
     augmentation: str | None = None
     """by name; the data set's own when None"""
+    late_augmentation: str | None = None
+    """what takes its place in the last two fifths of the steps, if anything"""
     images: int | None = None
     """images seen in all, in place of whole epochs, to compare systems at the same budget"""
     least_steps: int = 0

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import math
 
 import pytest
 import torch
@@ -292,3 +293,27 @@ def test_statistics_of_plain_images_are_what_is_evaluated_and_kept(tmp_path):
     assert statistics
     for key, value in kept["own"].items():
         assert torch.equal(value, kept["plain"][key]) == ("running" not in key and "tracked" not in key), key
+
+
+def test_the_late_augmentation_takes_the_last_two_fifths(tmp_path, monkeypatch):
+    recipe = dataclasses.replace(RECIPE, epochs=2, augmentation="byerly", late_augmentation="none")
+    config = dataclasses.replace(CONFIG, recipe=recipe, test=False)
+    dataset = load_dataset("sliced_mnist")
+    taken = []
+    original = type(dataset).training_batch
+
+    def watched(self, split, augmentation, generator):
+        taken.append(augmentation)
+        return original(self, split, augmentation, generator)
+
+    monkeypatch.setattr(type(dataset), "training_batch", watched)
+    train(config, tmp_path / "run")
+    early = math.ceil(0.6 * len(taken))
+    assert taken == ["byerly"] * early + ["none"] * (len(taken) - early)
+
+
+def test_an_unknown_late_augmentation_is_an_error_before_anything_is_written(tmp_path):
+    recipe = dataclasses.replace(RECIPE, late_augmentation="wobbly")
+    with pytest.raises(CapsNetError, match="wobbly"):
+        train(dataclasses.replace(CONFIG, recipe=recipe), tmp_path / "run")
+    assert not (tmp_path / "run" / "config.json").exists()

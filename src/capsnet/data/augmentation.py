@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from capsnet.data.base import Augmentation
-from capsnet.data.handwriting import AFFINE, BOLD, GENTLE, STRONG, handwriting
+from capsnet.data.handwriting import AFFINE, BOLD, GENTLE, LIVELY, STRONG, handwriting
 
 DEVIATION = 0.33
 CUT = 0.9999
@@ -205,6 +205,7 @@ MNIST_AUGMENTATIONS: dict[str, Augmentation] = {
     "handwriting_affine": partial(handwriting, amounts=AFFINE),
     "handwriting_bold": partial(handwriting, amounts=BOLD),
     "handwriting_gentle": partial(handwriting, amounts=GENTLE),
+    "handwriting_lively": partial(handwriting, amounts=LIVELY),
     "handwriting_strong": partial(handwriting, amounts=STRONG),
     "shift": shift,
 }

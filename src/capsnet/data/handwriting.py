@@ -47,6 +47,7 @@ GENTLE = Amounts(
     degrees=5.0, slant=0.08, size=0.05, shift=0.7, wobble=0.6, thicker=0.35, thinner=0.35, erased=0.0
 )
 BOLD = GENTLE._replace(thicker=1.0)
+LIVELY = MILD._replace(thicker=1.0, erased=0.0)
 AFFINE = Amounts(degrees=8.0, slant=0.15, size=0.08, shift=1.0, wobble=0.4, erased=0.0)
 STRONG = Amounts(degrees=10.0, slant=0.18, size=0.1, shift=1.3, wobble=1.2, thicker=0.7, thinner=0.7)
 

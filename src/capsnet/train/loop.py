@@ -31,6 +31,7 @@ from capsnet.train.prepare import (
     Plan,
     build_model,
     build_optimizer,
+    choose_augmentations,
     choose_device,
     fit_batch,
     flushed_denormals,
@@ -45,6 +46,8 @@ from capsnet.train.run_folder import RunFolder
 from capsnet.train.schedule import learning_rate
 from capsnet.train.selection import hardest
 from capsnet.train.state import Progress, diverged, load_state, save_state
+
+LATE = 0.6  # of all steps: from here on the recipe's late augmentation is taken
 
 
 class Interrupted(Exception):
@@ -113,8 +116,7 @@ def train_in(
     folder, device, threads = run.path, team.device, set_threads(config.threads)
     with team.agreeing():
         dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
-        augmentation = config.recipe.augmentation or next(iter(dataset.augmentations), "none")
-        dataset.check_augmentation(augmentation)
+        augmentations = choose_augmentations(config.recipe, dataset)
         train_split, validation_split = prepare_splits(config, dataset)
         train_split = Split(*(t.to(device) for t in train_split))
         recipe = fit_batch(config.recipe, len(train_split.labels))
@@ -158,6 +160,7 @@ def train_in(
             began = time.perf_counter()
             rows = order[index * recipe.batch_size : (index + 1) * recipe.batch_size]
             noise = generator(config.seed, "augment", now.step, device=device)
+            augmentation = augmentations[now.step >= LATE * plan.total_steps]
             batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
             seed_dropout(device, derive_seed(config.seed, "dropout", now.step, *team.place))
             if not config.compile:  # each new momentum would be compiled anew

@@ -81,6 +81,15 @@ def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | Non
     return held_out(train, count, config.seed)
 
 
+def choose_augmentations(recipe: Recipe, dataset: DataSet) -> tuple[str, str]:
+    """What varies the images early and late in training, by name."""
+    early = recipe.augmentation or next(iter(dataset.augmentations), "none")
+    late = recipe.late_augmentation or early
+    for name in (early, late):
+        dataset.check_augmentation(name)
+    return early, late
+
+
 class Plan(NamedTuple):
     """How long a run is. The last epoch is cut short where the recipe says how many images are seen in all."""
 
