@@ -44,6 +44,16 @@ ONE_BY_ONE: dict[str, dict[str, Any]] = {
     | {"batch_size": 64, "epochs": 20, "augmentation": "handwriting_gentle"},
 }
 WRITERS = {"batch_size": 64, "learn_from": 0.99, "epochs": 10}
+BOLD_MUON = WRITERS | {
+    "augmentation": "handwriting_bold",
+    "learn_from": 1.0,
+    "weight_decay": 0.05,
+    "optimizer": "muon",
+}
+LIVELY_THEN_BOLD = BOLD_MUON | {
+    "augmentation": "handwriting_lively",
+    "late_augmentation": "handwriting_bold",
+}
 BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-byerly": WRITERS | {"augmentation": "byerly"},
     "writers-gentle": WRITERS | {"augmentation": "handwriting_gentle"},
@@ -66,25 +76,34 @@ BY_WRITER: dict[str, dict[str, Any]] = {
         "optimizer": "muon",
         "learning_rate": 9e-3,
     },
-    "writers-bold-all-images-muon": WRITERS
-    | {
-        "augmentation": "handwriting_bold",
-        "learn_from": 1.0,
-        "weight_decay": 0.05,
-        "optimizer": "muon",
-    },
+    "writers-bold-all-images-muon": BOLD_MUON,
+    "writers-bold-all-images-muon-20-epochs": BOLD_MUON | {"epochs": 20},
+    "writers-bold-all-images-muon-drawn-2": BOLD_MUON | {"reconstruction_weight": 2.0},
+    "writers-lively-all-images-muon-rate-0.009": BOLD_MUON
+    | {"augmentation": "handwriting_lively", "learning_rate": 9e-3},
+    "writers-lively-then-bold": LIVELY_THEN_BOLD,
+    "writers-lively-then-bold-20-epochs": LIVELY_THEN_BOLD | {"epochs": 20},
     "writers-handwriting-all-images-muon": WRITERS
     | {"augmentation": "handwriting", "learn_from": 1.0, "optimizer": "muon"},
     "writers-gentle-weight-decay": WRITERS | {"augmentation": "handwriting_gentle", "weight_decay": 0.05},
     "writers-strong": WRITERS | {"augmentation": "handwriting_strong"},
 }
 PAIRS = {"batch_size": 64, "images": 100_000, "epochs": 1}
+PAIRS_MUON = PAIRS | {"reconstruct_fraction": 0.25, "optimizer": "muon", "learning_rate": 12e-3}
 OF_PAIRS: dict[str, dict[str, Any]] = {
     "pairs-quarter-drawn": PAIRS | {"reconstruct_fraction": 0.25},
     "pairs-batch-32": PAIRS | {"reconstruct_fraction": 0.25, "batch_size": 32},
     "pairs-muon": PAIRS | {"reconstruct_fraction": 0.25, "optimizer": "muon"},
-    "pairs-muon-rate-0.012": PAIRS
-    | {"reconstruct_fraction": 0.25, "optimizer": "muon", "learning_rate": 12e-3},
+    "pairs-muon-rate-0.012": PAIRS_MUON,
+    "pairs-muon-rate-0.024": PAIRS_MUON | {"learning_rate": 24e-3},
+    "pairs-muon-rate-0.006-kernels-20": PAIRS_MUON | {"learning_rate": 6e-3, "kernel_rate": 20.0},
+    "pairs-muon-batch-32": PAIRS_MUON | {"batch_size": 32},
+    "pairs-muon-400k": PAIRS_MUON | {"images": 400_000},
+    "pairs-muon-all-drawn": PAIRS_MUON | {"reconstruct_fraction": 1.0},
+    "pairs-muon-drawn-2": PAIRS_MUON | {"reconstruction_weight": 2.0},
+    "pairs-muon-rate-0.024-kernels-5": PAIRS_MUON | {"learning_rate": 24e-3, "kernel_rate": 5.0},
+    "pairs-muon-rate-0.048-kernels-2": PAIRS_MUON | {"learning_rate": 48e-3, "kernel_rate": 2.0},
+    "pairs-muon-undrawn": PAIRS_MUON | {"reconstruction_weight": 0.0},
     "pairs-rate-0.006": PAIRS | {"reconstruct_fraction": 0.25, "learning_rate": 6e-3},
 }
 TRIALS = ONE_BY_ONE | BY_WRITER | OF_PAIRS
