@@ -18,12 +18,27 @@ REPORTED = {("mnist", row.model): row.reported for row in paper.MNIST if row.dec
 REPORTED_ENSEMBLES = {"mnist": paper.ENSEMBLES[-1][-1], "multimnist": paper.MULTIMNIST_ENSEMBLE}
 
 # Settings of single trials, with the values that stand for the other trials' not having them.
-UNSET = {"sharpness": 0.0, "sharpness_from": 0.5, "dropout": 0.0, "kernel_rate": 10.0}
+UNSET = {
+    "sharpness": 0.0,
+    "sharpness_from": 0.5,
+    "dropout": 0.0,
+    "kernel_rate": 10.0,
+    "keep_norms": False,
+    "late_augmentation": None,
+    "trusted_loss": None,
+    "loss": "own",
+}
 
 
 def read_results(folder: str) -> list[dict[str, Any]]:
     """All runs kept in a folder of results/."""
     return [json.loads(path.read_text()) for path in sorted((ROOT / "results" / folder).glob("*.json"))]
+
+
+def read_ensemble(folder: str) -> dict[str, Any] | None:
+    """The ensemble of the runs kept in a folder of results/, where there is one."""
+    paths = [ROOT / "results" / kept / f"{folder}.json" for kept in ("ensembles", "former_ensembles")]
+    return next((json.loads(path.read_text()) for path in paths if path.exists()), None)
 
 
 def percent(reported: str | float | None) -> str:
@@ -54,7 +69,6 @@ def results_table() -> str:
     def key(run: dict[str, Any]) -> tuple[str, str]:
         return run["model"], run["recipe"]
 
-    ensembles = {record["dataset"]: record for record in read_results("ensembles")}
     machines = set()
     for dataset in ("mnist", "multimnist", "toyviews"):
         for (model, recipe), group in groupby(sorted(read_results(dataset), key=key), key=key):
@@ -74,16 +88,10 @@ def results_table() -> str:
                 f"{percent(REPORTED.get((dataset, model)))} | {', '.join(errors)} | {len(runs)} | {length(runs[0])} | "
                 f"{minutes:.0f} |"
             )
-        if dataset in ensembles:
-            record = ensembles[dataset]
-            errors = [
-                f"{value:.2f} %" + ("" if name == "test_error_percent" else f" {name.split('_')[1]}")
-                for name, value in record["ensemble"].items()
-                if name.endswith("error_percent")
-            ]
+        if record := read_ensemble(dataset):
             lines.append(
                 f"| {dataset} | ensemble of all {len(record['members'])} | fast | | "
-                f"{percent(REPORTED_ENSEMBLES.get(dataset))} | {', '.join(errors)} | | | |"
+                f"{percent(REPORTED_ENSEMBLES.get(dataset))} | {', '.join(named_errors(record['ensemble']))} | | | |"
             )
     lines += ["", f"Taken on {'; '.join(sorted(machines))}."]
     return "\n".join(lines)
@@ -120,7 +128,7 @@ def trials_table(base_name: str) -> str:
 
 
 def seeds_table(folder: str) -> str:
-    """Every seed of the recipe `fast` that is kept in a folder of results/."""
+    """Every seed of the recipe `fast` that is kept in a folder of results/, and all of them as an ensemble."""
     lines = [
         "| seed | images seen | test error | test loss | minutes | commit |",
         "|---:|---:|---:|---:|---:|---|",
@@ -131,6 +139,8 @@ def seeds_table(folder: str) -> str:
         for r in read_results(folder)
         if r["recipe"] == "fast"
     ]
+    if record := read_ensemble(folder):
+        lines.append(f"| all, as an ensemble | | {', '.join(named_errors(record['ensemble']))} | | | |")
     return "\n".join(lines)
 
 
@@ -452,8 +462,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "writer-trials": ("docs/records.md", partial(trials_table, "writers-gentle")),
     "pair-trials": ("docs/records.md", partial(trials_table, "pairs-quarter-drawn")),
     "first-fast": ("docs/records.md", partial(seeds_table, "first_fast")),
+    "adam-fast": ("docs/records.md", partial(seeds_table, "adam_fast")),
     "fast": ("docs/records.md", partial(seeds_table, "mnist")),
     "first-pairs": ("docs/records.md", partial(seeds_table, "first_pairs")),
+    "million-pairs": ("docs/records.md", partial(seeds_table, "million_pairs")),
     "fast-pairs": ("docs/records.md", partial(seeds_table, "multimnist")),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
