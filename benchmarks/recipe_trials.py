@@ -99,6 +99,8 @@ OF_PAIRS: dict[str, dict[str, Any]] = {
     "pairs-muon-rate-0.006-kernels-20": PAIRS_MUON | {"learning_rate": 6e-3, "kernel_rate": 20.0},
     "pairs-muon-batch-32": PAIRS_MUON | {"batch_size": 32},
     "pairs-muon-400k": PAIRS_MUON | {"images": 400_000},
+    "pairs-muon-1m": PAIRS_MUON | {"images": 1_000_000},
+    "pairs-muon-1m-weight-decay-0.01": PAIRS_MUON | {"images": 1_000_000, "weight_decay": 0.01},
     "pairs-muon-all-drawn": PAIRS_MUON | {"reconstruct_fraction": 1.0},
     "pairs-muon-drawn-2": PAIRS_MUON | {"reconstruction_weight": 2.0},
     "pairs-muon-rate-0.024-kernels-5": PAIRS_MUON | {"learning_rate": 24e-3, "kernel_rate": 5.0},
