@@ -25,6 +25,7 @@ UNSET = {
     "kernel_rate": 10.0,
     "keep_norms": False,
     "late_augmentation": None,
+    "late_from": 0.6,
     "trusted_loss": None,
     "loss": "own",
 }

@@ -34,7 +34,9 @@ class Recipe:
     augmentation: str | None = None
     """by name; the data set's own when None"""
     late_augmentation: str | None = None
-    """what takes its place in the last two fifths of the steps, if anything"""
+    """what takes its place late in training, if anything"""
+    late_from: float = 0.6
+    """the share of all steps after which the late augmentation is taken"""
     images: int | None = None
     """images seen in all, in place of whole epochs, to compare systems at the same budget"""
     least_steps: int = 0
@@ -59,6 +61,7 @@ class Recipe:
             0 < self.reconstruct_fraction <= 1,
             f"reconstruct_fraction lies in (0, 1]; got {self.reconstruct_fraction}.",
         )
+        _require(0 <= self.late_from <= 1, f"late_from lies in [0, 1]; got {self.late_from}.")
         _require(0 < self.learn_from <= 1, f"learn_from lies in (0, 1]; got {self.learn_from}.")
 
 

@@ -295,8 +295,10 @@ def test_statistics_of_plain_images_are_what_is_evaluated_and_kept(tmp_path):
         assert torch.equal(value, kept["plain"][key]) == ("running" not in key and "tracked" not in key), key
 
 
-def test_the_late_augmentation_takes_the_last_two_fifths(tmp_path, monkeypatch):
-    recipe = dataclasses.replace(RECIPE, epochs=2, augmentation="byerly", late_augmentation="none")
+def test_the_late_augmentation_takes_the_last_steps(tmp_path, monkeypatch):
+    recipe = dataclasses.replace(
+        RECIPE, epochs=2, augmentation="byerly", late_augmentation="none", late_from=0.7
+    )
     config = dataclasses.replace(CONFIG, recipe=recipe, test=False)
     dataset = load_dataset("sliced_mnist")
     taken = []
@@ -308,7 +310,7 @@ def test_the_late_augmentation_takes_the_last_two_fifths(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(dataset), "training_batch", watched)
     train(config, tmp_path / "run")
-    early = math.ceil(0.6 * len(taken))
+    early = math.ceil(0.7 * len(taken))
     assert taken == ["byerly"] * early + ["none"] * (len(taken) - early)
 
 

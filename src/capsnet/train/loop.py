@@ -47,8 +47,6 @@ from capsnet.train.schedule import learning_rate
 from capsnet.train.selection import hardest
 from capsnet.train.state import Progress, diverged, load_state, save_state
 
-LATE = 0.6  # of all steps: from here on the recipe's late augmentation is taken
-
 
 class Interrupted(Exception):
     """Ctrl-C, after the state was saved."""
@@ -160,7 +158,7 @@ def train_in(
             began = time.perf_counter()
             rows = order[index * recipe.batch_size : (index + 1) * recipe.batch_size]
             noise = generator(config.seed, "augment", now.step, device=device)
-            augmentation = augmentations[now.step >= LATE * plan.total_steps]
+            augmentation = augmentations[now.step >= recipe.late_from * plan.total_steps]
             batch = dataset.training_batch(train_split.select(rows), augmentation, noise)
             seed_dropout(device, derive_seed(config.seed, "dropout", now.step, *team.place))
             if not config.compile:  # each new momentum would be compiled anew
