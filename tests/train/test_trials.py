@@ -14,13 +14,13 @@ import pytest
 
 import capsnet
 from capsnet.cli import main
-from capsnet.cli.trials import keep_records
+from capsnet.cli.trials import recording
 from capsnet.config import Config, Recipe
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.compare import compare, finished_runs
 from capsnet.evaluate.predictions import read_predictions
 from capsnet.train.trial_process import LocalEngine
-from capsnet.train.trials import run_trials
+from capsnet.train.trials import Trial, run_trials
 
 CONFTEST = str(Path(__file__).with_name("conftest.py"))
 # Without TensorBoard, whose import would be most of a short run.
@@ -109,11 +109,19 @@ def test_runs_without_a_common_seed_cannot_be_compared(trials, tmp_path):
         compare(folder, tmp_path)
 
 
-def test_records_are_named_after_system_recipe_and_seed(trials, tmp_path):
+def test_each_result_is_recorded_once_as_its_seed_ends(trials, tmp_path):
     _, done, _ = trials
-    keep_records(tmp_path, done)
+    shown = []
+    watch = recording(tmp_path, shown.append)
+    running = [done[0], Trial(2, tmp_path / "s2", state="training")]
+    watch(running)
     record = tmp_path / "sliced_mnist" / "efficient_capsnet-tiny-s0.json"
     assert json.loads(record.read_text()) == done[0].result
+    assert [path.name for path in record.parent.iterdir()] == [record.name]
+    record.unlink()
+    watch(done)
+    assert [path.name for path in record.parent.iterdir()] == ["efficient_capsnet-tiny-s2.json"]
+    assert shown == [running, done]
 
 
 def test_other_settings_in_the_same_folder_are_refused_before_training(trials):

@@ -1,7 +1,7 @@
 """`capsnet trials`."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,8 @@ from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
     from capsnet.train.trials import Engine, Trial
+
+Watch = Callable[["Sequence[Trial]"], None]
 
 
 def trials(
@@ -83,7 +85,7 @@ def trials(
         precision: float32 or bf16, as for `capsnet train`.
         data_dir: Where data sets are looked for first.
         out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
-        record: Also keep each result as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
+        record: Also keep each result, as its seed ends, as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
         save_every: Seconds between states that a killed run can continue from.
         json: End with one JSON document on stdout.
     """
@@ -142,10 +144,8 @@ def trials(
             engine=chosen,
             save_every=save_every,
             data_dir=data_dir,
-            watch=view.show,
+            watch=recording(record, view.show) if record else view.show,
         )
-    if record:
-        keep_records(record, done)
     result = {**summary(config, done), "folder": str(folder)}
     if json:
         console.print_json(result)
@@ -159,14 +159,21 @@ def trials(
         )
 
 
-def keep_records(place: Path, trials: "Sequence[Trial]") -> None:
-    """A JSON file a finished run."""
+def recording(place: Path, show: Watch) -> Watch:
+    """Shows how trials stand, and keeps the result of each as a JSON file as soon as it has ended."""
     from capsnet.files import write_json
 
-    for trial in trials:
-        if trial.result is not None:
-            name = f"{system_name(trial.result['config'])}-s{trial.seed}.json"
-            write_json(place / trial.result["dataset"] / name, trial.result)
+    recorded: set[int] = set()
+
+    def watch(trials: "Sequence[Trial]") -> None:
+        show(trials)
+        for trial in trials:
+            if trial.result is not None and trial.seed not in recorded:
+                name = f"{system_name(trial.result['config'])}-s{trial.seed}.json"
+                write_json(place / trial.result["dataset"] / name, trial.result)
+                recorded.add(trial.seed)
+
+    return watch
 
 
 def system_name(config: dict[str, Any]) -> str:
