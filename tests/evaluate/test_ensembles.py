@@ -45,11 +45,11 @@ def test_selecting_on_the_test_set_is_labelled(members):
     chosen = choose(members, best=2, select_on_test=True)
     errors = sorted(m.predictions.error_percent() for m in members)
     assert [m.predictions.error_percent() for m in chosen] == errors[:2]
-    assert describe_ensemble(chosen, select_on_test=True)["selected_on"] == "test"
+    assert describe_ensemble(chosen, selected_on="test")["selected_on"] == "test"
 
 
 def test_agreement_never_rises_with_more_members(members):
-    result = describe_ensemble(members, select_on_test=False)
+    result = describe_ensemble(members, selected_on=None)
     agreement = [point["agreement_percent"] for point in result["curve"]]
     assert agreement[0] == 100
     assert agreement == sorted(agreement, reverse=True)
@@ -77,6 +77,9 @@ def test_the_command_reads_kept_predictions_and_writes_its_result(members, tmp_p
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "e.json").read_text())
     assert [m["seed"] for m in printed["members"]] == [1, 0]
+    assert printed["selected_on"] == "validation"
+    main(["ensemble", str(tmp_path)])
+    assert "none chosen" in capsys.readouterr().out
     main(["ensemble", str(tmp_path / "s0"), str(tmp_path / "s1"), "--select-on-test"])
     assert "members chosen on the test set" in capsys.readouterr().out
 

@@ -51,7 +51,9 @@ def ensemble(
 
     members = open_members(runs, data_dir=data_dir, patches=patches)
     chosen = choose(members, best=best, above=above, select_on_test=select_on_test)
-    result = {**describe_ensemble(chosen, select_on_test=select_on_test), "patches": patches}
+    whole = best is None and above is None
+    selected_on = "test" if select_on_test else None if whole else "validation"
+    result = {**describe_ensemble(chosen, selected_on=selected_on), "patches": patches}
     if out:
         write_json(out, result)
     if json:
@@ -63,9 +65,9 @@ def ensemble(
 def show(result: dict[str, Any]) -> None:
     """The members in order, and what each adds."""
     keys = [key for key in result["members"][0] if key.startswith("test_")]
-    title = (
-        f"{len(result['members'])} members on {result['dataset']}, chosen by {result['selected_on']} error"
-    )
+    count, selected_on = len(result["members"]), result["selected_on"]
+    how = f"chosen by {selected_on} error" if selected_on else "none chosen"
+    title = f"{count} members on {result['dataset']}, {how}"
     table = Table(box=box.SIMPLE, pad_edge=False, title=title)
     table.add_column("member", overflow="fold")
     for heading in ("validation", *(key.removesuffix("_percent").replace("_", " ") for key in keys)):
@@ -85,5 +87,5 @@ def show(result: dict[str, Any]) -> None:
     errors = ", ".join(
         f"{key.removesuffix('_percent').replace('_', ' ')} {result['ensemble'][key]:.2f} %" for key in keys
     )
-    note = " (members chosen on the test set)" if result["selected_on"] == "test" else ""
+    note = " (members chosen on the test set)" if selected_on == "test" else ""
     console.out.print(f"Ensemble: {errors}{note}", highlight=False)

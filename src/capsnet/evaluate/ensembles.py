@@ -109,8 +109,12 @@ def answers(predictions: Predictions) -> Tensor:
     return predictions.scores.topk(k, dim=1).indices.sort(dim=1).values
 
 
-def describe_ensemble(members: Sequence[Member], *, select_on_test: bool) -> dict[str, Any]:
-    """Each member, the ensemble, and with 1, 2, ... of them: its error and how many images all agree on."""
+def describe_ensemble(members: Sequence[Member], *, selected_on: str | None) -> dict[str, Any]:
+    """Each member, the ensemble, and with 1, 2, ... of them: its error and how many images all agree on.
+
+    Args:
+        selected_on: validation or test, or None for members that were not chosen.
+    """
     curve, agreed = [], None
     first = answers(members[0].predictions)
     for count, member in enumerate(members, start=1):
@@ -122,7 +126,7 @@ def describe_ensemble(members: Sequence[Member], *, select_on_test: bool) -> dic
     together = mean_scores(members)
     return {
         "dataset": members[0].dataset,
-        "selected_on": "test" if select_on_test else "validation",
+        "selected_on": selected_on,
         "images": len(together.classes),
         "members": [
             {

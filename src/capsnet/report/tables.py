@@ -48,7 +48,8 @@ def ensemble_cells(results: Results, dataset: str, command: str, keys: Sequence[
     found = [r for r in results.of("ensembles") if r["dataset"] == dataset]
 
     def line(record: dict, key: str) -> Number:
-        how = f"{len(record['members'])} networks, chosen on {record['selected_on']} images"
+        chosen = f"chosen on {on} images" if (on := record["selected_on"]) else "none chosen"
+        how = f"{len(record['members'])} networks, {chosen}"
         value = record["ensemble"][key]
         return Number(f"{value:.2f}", how, value, f"ensemble.{key}", (record["file"],))
 
