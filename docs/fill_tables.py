@@ -26,6 +26,9 @@ UNSET = {
     "keep_norms": False,
     "late_augmentation": None,
     "late_from": 0.6,
+    "last_augmentation": None,
+    "last_from": 1.0,
+    "shift": None,
     "trusted_loss": None,
     "loss": "own",
 }
@@ -464,6 +467,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "pair-trials": ("docs/records.md", partial(trials_table, "pairs-quarter-drawn")),
     "first-fast": ("docs/records.md", partial(seeds_table, "first_fast")),
     "adam-fast": ("docs/records.md", partial(seeds_table, "adam_fast")),
+    "lively-fast": ("docs/records.md", partial(seeds_table, "lively_fast")),
     "fast": ("docs/records.md", partial(seeds_table, "mnist")),
     "first-pairs": ("docs/records.md", partial(seeds_table, "first_pairs")),
     "million-pairs": ("docs/records.md", partial(seeds_table, "million_pairs")),
