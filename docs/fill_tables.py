@@ -60,7 +60,9 @@ def ours(runs: list[dict[str, Any]], key: str) -> str:
 
 def length(run: dict[str, Any]) -> str:
     """How long a run is, in whole epochs or else in images."""
-    return f"{run['images_seen']:,} images" if run["config"]["recipe"].get("images") else str(run["epochs"])
+    if not run["config"]["recipe"].get("images"):
+        return str(run["epochs"])
+    return f"{run['images_seen']:,} {'more ' if run['config'].get('init') else ''}images"
 
 
 def results_table() -> str:
