@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -78,6 +79,8 @@ def test_the_command_reads_kept_predictions_and_writes_its_result(members, tmp_p
     assert printed == json.loads((tmp_path / "e.json").read_text())
     assert [m["seed"] for m in printed["members"]] == [1, 0]
     assert printed["selected_on"] == "validation"
+    assert str(tmp_path.parent.parent) not in str(printed)
+    assert [Path(m["run"]).name for m in printed["members"]] == ["s1", "s0"]
     main(["ensemble", str(tmp_path)])
     assert "none chosen" in capsys.readouterr().out
     main(["ensemble", str(tmp_path / "s0"), str(tmp_path / "s1"), "--select-on-test"])

@@ -130,7 +130,9 @@ def describe_ensemble(members: Sequence[Member], *, selected_on: str | None) -> 
         "images": len(together.classes),
         "members": [
             {
-                "run": member.run,
+                "run": "/".join(
+                    Path(member.run).parts[-3:]
+                ),  # where the folders lie is this machine's affair
                 "seed": member.seed,
                 "validation_error_percent": member.validation_error_percent,
                 **{f"test_{k}": v for k, v in member.predictions.named_errors().items()},
