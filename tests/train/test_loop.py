@@ -222,6 +222,8 @@ def test_training_goes_on_from_other_weights(run, tmp_path):
     train(config, tmp_path / "run")
     key = "encoder.blocks.0.conv.weight"
     torch.testing.assert_close(tensors(tmp_path / "run" / "last")[key], tensors(folder / "last")[key])
+    assert capsnet.load(tmp_path / "run").card.provenance["init"] == config.init
+    assert "init" not in capsnet.load(folder).card.provenance
 
 
 def test_without_reconstruction_there_is_no_decoder(tmp_path):

@@ -44,6 +44,7 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
             "dataset_options": dict(config.dataset_options),
             "recipe": config.recipe.name,
             "seed": config.seed,
+            **({"init": config.init} if config.init is not None else {}),
             "validation": config.validation,
             "epochs": epochs,
         },
