@@ -85,9 +85,6 @@ BY_WRITER: dict[str, dict[str, Any]] = {
     "writers-lively-then-bold-20-epochs": LIVELY_THEN_BOLD | {"epochs": 20},
     "writers-lively-then-bold-20-epochs-late": LIVELY_THEN_BOLD | {"epochs": 20, "late_from": 0.8},
     "writers-lively-then-bold-20-epochs-rate-0.006": LIVELY_THEN_BOLD | {"epochs": 20, "learning_rate": 6e-3},
-    "writers-lively-then-bold-20-epochs-batch-32": LIVELY_THEN_BOLD | {"epochs": 20, "batch_size": 32},
-    "writers-lively-then-gentle-20-epochs-late": LIVELY_THEN_BOLD
-    | {"epochs": 20, "late_augmentation": "handwriting_gentle", "late_from": 0.85},
     "writers-handwriting-all-images-muon": WRITERS
     | {"augmentation": "handwriting", "learn_from": 1.0, "optimizer": "muon"},
     "writers-gentle-weight-decay": WRITERS | {"augmentation": "handwriting_gentle", "weight_decay": 0.05},
