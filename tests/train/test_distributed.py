@@ -87,6 +87,8 @@ def train_and_keep_losses(config_file, folder):
     train(Config.from_dict(read_json(config_file)), Path(folder), reporter=losses)
     if leads():
         write_json(Path(folder) / "losses.json", losses.each)
+        threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
+        write_json(Path(folder) / "threads.json", threads)
 
 
 @pytest.fixture(scope="module")
@@ -129,26 +131,40 @@ def test_every_image_is_in_one_share(size):
     assert all(len(share.of(batch).images) == share.count(7) for share in shares)
 
 
-def test_two_processes_have_the_losses_of_one(alone, config, tmp_path):
-    one, result, losses = alone
-    write_json(tmp_path / "config.json", config.to_dict())
+@pytest.fixture(scope="module")
+def together(config, tmp_path_factory):
+    """The run by two processes."""
+    folder = tmp_path_factory.mktemp("together")
+    write_json(folder / "config.json", config.to_dict())
     code = (
         "from test_distributed import train_and_keep_losses; import sys; train_and_keep_losses(*sys.argv[1:])"
     )
-    script = tmp_path / "steps.py"
+    script = folder / "steps.py"
     script.write_text(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{code}\n")
-    ended(torchrun(script, tmp_path / "config.json", tmp_path / "run"))
-    both = read_json(tmp_path / "run" / "result.json")
+    ended(torchrun(script, folder / "config.json", folder / "run"))
+    return folder / "run"
+
+
+def test_two_processes_have_the_losses_of_one(alone, together):
+    one, result, losses = alone
+    both = read_json(together / "result.json")
     assert len(losses) == 50
     assert losses[-1] < losses[0] - 0.02
-    assert read_json(tmp_path / "run" / "losses.json") == pytest.approx(losses, abs=1e-5)
+    assert read_json(together / "losses.json") == pytest.approx(losses, abs=1e-5)
     assert (result["processes"], both["processes"]) == (1, 2)
     for key in ("images_seen", "test_images", "batch_size", "epochs"):
         assert both[key] == result[key]
-    ours, theirs = read_predictions(tmp_path / "run"), read_predictions(one)
+    ours, theirs = read_predictions(together), read_predictions(one)
     assert ours.same_images(theirs)
     torch.testing.assert_close(ours.scores, theirs.scores, atol=1e-4, rtol=0)
     assert both["test_errors"] == int(ours.wrong().sum())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_the_threads_of_the_group_end_with_the_training(together):
+    names = read_json(together / "threads.json")
+    assert names
+    assert not [name for name in names if "gloo" in name]
 
 
 def workers(process):

@@ -14,6 +14,7 @@ running statistics are the mean of all.
 """
 
 import contextlib
+import importlib
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -149,6 +150,10 @@ class Torchrun(Team):
     def __enter__(self) -> "Torchrun":
         from torch import distributed
 
+        # Its functions have the group that there is when it is imported as their default. Imported later, as
+        # DistributedDataParallel does, it would keep ours for good, and with it threads that outlive the interpreter: one
+        # that lets go of a tensor then aborts a process that has ended well.
+        importlib.import_module("torch.distributed.nn.functional")
         backend = "gloo" if self.device.type == "cpu" else "cpu:gloo,cuda:nccl"
         store, rank, size = next(distributed.rendezvous("env://"))
         # Torchrun keeps its store when it starts workers again: they must not find the addresses of those that died.
