@@ -85,7 +85,7 @@ def test_it_serves_until_a_signal_and_answers_what_had_begun(stop, codes):
         "--threads",
         "1",
         "--batch-wait",
-        "700",
+        "1000",
     ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -108,7 +108,7 @@ def test_it_serves_until_a_signal_and_answers_what_had_begun(stop, codes):
 
             asking = threading.Thread(target=ask)
             asking.start()
-            time.sleep(0.35)
+            time.sleep(0.5)
             process.send_signal(stop)
             asking.join(20)
             _, err = process.communicate(timeout=20)

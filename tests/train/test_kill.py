@@ -65,11 +65,13 @@ def test_killed_at_random_moments_and_resumed_a_run_ends_byte_for_byte_the_same(
 @pytest.mark.parametrize("signal_number", [signal.SIGINT])
 def test_ctrl_c_says_how_to_go_on_and_resuming_works(tmp_path, signal_number):
     folder = tmp_path / "run"
-    process = start(folder)
-    while not (folder / "state" / "state.safetensors").exists():
-        time.sleep(0.05)
-        assert process.poll() is None
-    time.sleep(1.0)
+    process = start(folder, "--save-every", "0.05")
+    state, written = folder / "state" / "state.safetensors", set()
+    while len(written) < 2:  # the first is from before the first step
+        assert process.poll() is None, process.communicate()
+        if state.exists():
+            written.add(state.stat().st_mtime_ns)
+        time.sleep(0.01)
     process.send_signal(signal_number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
