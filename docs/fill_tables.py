@@ -150,6 +150,22 @@ def seeds_table(folder: str, recipe: str = "fast") -> str:
     return "\n".join(lines)
 
 
+def continued_table() -> str:
+    """The short runs that asked how to go on from trained weights."""
+    lines = [
+        "| learning rate | batch | learns from | pairs | training loss, last epoch | errors on training pairs |",
+        "|---:|---:|---|---:|---:|---:|",
+    ]
+    for run in read_results("continued_pairs"):
+        recipe = run["config"]["recipe"]
+        share = "all" if recipe["learn_from"] == 1 else f"{100 * recipe['learn_from']:.0f} % of the loss"
+        lines.append(
+            f"| {recipe['learning_rate']} | {recipe['batch_size']} | {share} | {run['images_seen']:,} | "
+            f"{run['curve'][-1]['loss']:.5f} | {run['train_pair_error_percent']:.2f} % |"
+        )
+    return "\n".join(lines)
+
+
 def named_errors(run: dict[str, Any]) -> list[str]:
     """The test errors of a run; of pairs, each with its name."""
     return [
@@ -475,6 +491,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "million-pairs": ("docs/records.md", partial(seeds_table, "million_pairs")),
     "fast-pairs": ("docs/records.md", partial(seeds_table, "multimnist")),
     "longer-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longer")),
+    "continued-pairs": ("docs/records.md", continued_table),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
     "repeats": ("docs/reproducing.md", repeats_table),
