@@ -24,6 +24,7 @@ UNSET = {
     "dropout": 0.0,
     "kernel_rate": 10.0,
     "keep_norms": False,
+    "primary_rate": 1.0,
     "late_augmentation": None,
     "late_from": 0.6,
     "last_augmentation": None,
@@ -153,16 +154,14 @@ def seeds_table(folder: str, recipe: str = "fast") -> str:
 def continued_table() -> str:
     """The short runs that asked how to go on from trained weights."""
     lines = [
-        "| learning rate | batch | learns from | pairs | training loss, last epoch | errors on training pairs |",
-        "|---:|---:|---|---:|---:|---:|",
+        "| run | batch | pairs | training loss, last epoch | errors on training pairs |",
+        "|---|---:|---:|---:|---:|",
     ]
-    for run in read_results("continued_pairs"):
-        recipe = run["config"]["recipe"]
-        share = "all" if recipe["learn_from"] == 1 else f"{100 * recipe['learn_from']:.0f} % of the loss"
-        lines.append(
-            f"| {recipe['learning_rate']} | {recipe['batch_size']} | {share} | {run['images_seen']:,} | "
-            f"{run['curve'][-1]['loss']:.5f} | {run['train_pair_error_percent']:.2f} % |"
-        )
+    lines += [
+        f"| {run['trial']} | {run['batch_size']} | {run['images_seen']:,} | {run['curve'][-1]['loss']:.5f} | "
+        f"{run['train_pair_error_percent']:.2f} % |"
+        for run in read_results("continued_pairs")
+    ]
     return "\n".join(lines)
 
 
