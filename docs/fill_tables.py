@@ -490,6 +490,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "million-pairs": ("docs/records.md", partial(seeds_table, "million_pairs")),
     "fast-pairs": ("docs/records.md", partial(seeds_table, "multimnist")),
     "longer-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longer")),
+    "longest-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longest")),
     "continued-pairs": ("docs/records.md", continued_table),
     "short": ("README.md", short_table),
     "times": ("docs/reproducing.md", times_table),
