@@ -34,6 +34,12 @@ _DISK_ERRORS = frozenset(
 )
 
 
+def cache_folder() -> Path:
+    """The user's folder for what can be downloaded or made again."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "capsnet"
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a temporary path to write to; when the block ends well, that file takes the place of `path`.

@@ -14,16 +14,11 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from capsnet.errors import CapsNetError
+from capsnet.files import cache_folder
 
 CHUNK = 1 << 20
 # deflate cannot expand by more, so a claimed size beyond it is a lie that needs no reading to find out
 MAX_EXPANSION = 1032
-
-
-def cache_folder() -> Path:
-    """The user's folder for downloaded data."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "capsnet"
 
 
 def data_folders(data_dir: Path | None = None) -> list[Path]:
