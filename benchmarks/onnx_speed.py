@@ -10,7 +10,6 @@ sizes, the differences from torch and the errors on the test set, from the expor
 
 import argparse
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ import capsnet
 from capsnet.data import load_dataset
 from capsnet.export.runtime import OnnxModel
 from capsnet.files import write_json
+from capsnet.machine import cores, load_average
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import weights_folder
 from capsnet.train.provenance import provenance
@@ -79,9 +79,9 @@ def main() -> None:
     cards = {f: json.loads((options.folder / f / "card.json").read_text()) for f in FORMATS}
     dataset = load_dataset(model.card.provenance["dataset"])
     images = next(dataset.evaluation_batches(dataset.test, 64)).images
-    load_before = [round(x, 2) for x in os.getloadavg()]
+    load_before = load_average()
     speeds: dict[str, Any] = {}
-    for threads in sorted({1, len(os.sched_getaffinity(0))}):
+    for threads in sorted({1, cores()}):
         torch.set_num_threads(threads)
         files = {f: OnnxModel(options.folder / f / "encoder.onnx", threads) for f in FORMATS}
         for batch in (1, 64):
@@ -101,8 +101,8 @@ def main() -> None:
         "exports": {f: card["export"] for f, card in cards.items()},
         "speed": speeds,
         "load_before": load_before,
-        "load_after": [round(x, 2) for x in os.getloadavg()],
-        **provenance(torch.device("cpu"), max(1, len(os.sched_getaffinity(0)))),
+        "load_after": load_average(),
+        **provenance(torch.device("cpu"), max(1, cores())),
     }
     told["versions"] = {**told["versions"], "onnxruntime": onnxruntime.__version__}
     print(f"load before {told['load_before']}, after {told['load_after']}")

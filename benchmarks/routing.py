@@ -8,17 +8,16 @@ built, while those fit in 4 GiB. Each routing has a process of its own, so that 
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 
 import torch
 from torch import Tensor, nn
 
-from capsnet.evaluate.speed import median_seconds, peak_memory, restart_peak
+from capsnet.analysis.speed import median_seconds
 from capsnet.functional.routing import ROUTINGS, RoutingResult, get_routing
 from capsnet.functional.squashing import length, squash
-from capsnet.train.provenance import processor
+from capsnet.machine import load_average, peak_memory, processor, reset_peak_memory
 
 CLASSES, SIZE = 10, 16
 CAPSULES = (16, 64, 256, 1024, 4096, 16384)
@@ -62,7 +61,7 @@ def measure(name: str, i: int, batch: int) -> dict[str, float] | None:
 
     step()
     votes.grad = None
-    before = restart_peak()
+    before = reset_peak_memory()
     step()
     memory = peak_memory() - before
     seconds = median_seconds(step, 0.5, warm_up=0)
@@ -84,7 +83,7 @@ def main() -> None:
     result: dict[str, object] = {
         "machine": processor(),
         "threads": options.threads,
-        "load_before": [round(x, 2) for x in os.getloadavg()],
+        "load_before": load_average(),
         "torch": torch.__version__,
         "batch": options.batch,
         "votes": f"{options.batch} x {CLASSES} x I x {SIZE}",
@@ -100,7 +99,7 @@ def main() -> None:
         texts = [f"{c['milliseconds']:.1f} / {c['mib']:.0f}" if c else "-" for c in cells]
         print(f"{name:26s}" + "".join(f"{text:>18s}" for text in texts), file=sys.stderr)
     result["routings"] = routings
-    result["load_after"] = [round(x, 2) for x in os.getloadavg()]
+    result["load_after"] = load_average()
     if options.json:
         print(json.dumps(result, indent=2))
 

@@ -28,11 +28,12 @@ from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.evaluate.cost import count_operations, count_parameters
 from capsnet.files import read_json, write_json
+from capsnet.machine import load_average
 from capsnet.train.prepare import plan_run
 from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
-from capsnet.train.trial_process import CAPSNET, LocalEngine
-from capsnet.train.trials import run_trials
+from capsnet.trials.trial_process import CAPSNET, LocalEngine
+from capsnet.trials.trials import run_trials
 
 RESULTS = Path(__file__).parent.parent / "results" / "scaling"
 BACKWARD = 3  # a training step computes about as much as three forward passes
@@ -81,7 +82,7 @@ def measure_speed(repeats: int = 3, images: int = 1280) -> dict[str, Any]:
         "2 processes of 1 thread": (2, 1),
     }
     rates: dict[str, list[float]] = {name: [] for name in forms}
-    before = os.getloadavg()
+    before = load_average()
     with tempfile.TemporaryDirectory() as place:
         words = [some_digits(Path(place), images), "--epochs", "1", "--validation", "0", "--augment", "shift"]
         for turn in range(repeats):
@@ -96,7 +97,7 @@ def measure_speed(repeats: int = 3, images: int = 1280) -> dict[str, Any]:
         "images": images,
         "images_per_second": {name: {"median": medians[name], "each": rates[name]} for name in forms},
         "efficiency": {name: round(medians[name] / one / (p * t), 3) for name, (p, t) in forms.items()},
-        "load_before": [round(x, 2) for x in before],
+        "load_before": before,
         **origin(2),
     }
 
@@ -124,9 +125,9 @@ def measure_errors(seeds: int = 3) -> dict[str, Any]:
 
 def measure_ray(trials: int = 4) -> dict[str, Any]:
     """The same short trials, two at a time, by processes of this machine and by a Ray of this machine."""
-    from capsnet.train.ray_trials import RayEngine
+    from capsnet.trials.ray_trials import RayEngine
 
-    before = os.getloadavg()
+    before = load_average()
     with tempfile.TemporaryDirectory() as place:
         recipe = dataclasses.replace(get_recipe("quick", "mnist", "base_capsnet"), epochs=1, least_steps=0)
         config = Config(some_digits(Path(place), 500), "base_capsnet", recipe, validation=0, threads=1)
@@ -145,7 +146,7 @@ def measure_ray(trials: int = 4) -> dict[str, Any]:
         "seconds": seconds,
         "seconds_to_start_ray": round(started, 2),
         "seconds_more_a_trial": round((seconds["ray"] - seconds["local"]) * 2 / trials, 2),
-        "load_before": [round(x, 2) for x in before],
+        "load_before": before,
         **origin(1),
     }
 

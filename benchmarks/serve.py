@@ -20,6 +20,7 @@ import time
 import torch
 
 from capsnet.data import load_dataset
+from capsnet.machine import load_average
 from capsnet.train.provenance import provenance
 
 TURNS = 2  # of each server, in alternation: what else the machine does in a moment falls on both
@@ -120,7 +121,7 @@ def main() -> None:
         print(f"{name:12s} {result[name]}", file=sys.stderr)
         for reason in sorted(set(failed))[:3]:
             print(f"  {reason}", file=sys.stderr)
-    result["load_after"] = [round(x, 2) for x in os.getloadavg()]
+    result["load_after"] = load_average()
     if options.json:
         print(json.dumps(result, indent=2))
     if any(failed for _, failed, _ in sums.values()):

@@ -12,7 +12,6 @@ See README.md for how a number is taken.
 
 import argparse
 import dataclasses
-import os
 import statistics
 import tempfile
 import time
@@ -27,11 +26,12 @@ import capsnet
 from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch
+from capsnet.devices import set_threads
 from capsnet.files import write_json
 from capsnet.functional import winograd
+from capsnet.machine import load_average
 from capsnet.train.loop import train as run_training
 from capsnet.train.loop import training_loss
-from capsnet.train.prepare import set_threads
 from capsnet.train.progress import Silent
 from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
@@ -197,7 +197,7 @@ def main() -> None:
     result: dict[str, Any] = {
         "precision": precision,
         **provenance(torch.device("cpu"), threads),
-        "load_before": [round(x, 2) for x in os.getloadavg()],
+        "load_before": load_average(),
         "batches": batches,
     }
     for batch_size in options.batch:
@@ -238,7 +238,7 @@ def main() -> None:
             f"{100 * part[f'share of the {PYTORCH}']:.1f} % of PyTorch's convolutions', "
             f"{100 * part[f'share of the {TRAINED}']:.1f} % of those that training takes"
         )
-    result["load_after"] = [round(x, 2) for x in os.getloadavg()]
+    result["load_after"] = load_average()
     if options.record:
         write_json(RESULTS / f"{precision}-{threads}.json", result)
 

@@ -20,11 +20,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capsnet.card import Card
+from capsnet.devices import choose_device
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel, Output
 from capsnet.registry import ImageShape, create_model
 from capsnet.train.arrays import train_on_arrays
-from capsnet.train.prepare import choose_device, fit_batch
+from capsnet.train.prepare import fit_batch
 from capsnet.train.randomness import derive_seed
 from capsnet.train.recipes import get_recipe
 

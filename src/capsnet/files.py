@@ -94,7 +94,8 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    # Windows flushes only a handle that may write; a folder can only be opened for reading.
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:

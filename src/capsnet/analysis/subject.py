@@ -11,10 +11,11 @@ from torch import Tensor
 
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch, DataSet
+from capsnet.devices import choose_device, set_threads
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel, Output
 from capsnet.saving import load
-from capsnet.train.prepare import check_fits, choose_device, set_threads
+from capsnet.train.prepare import check_fits
 
 BATCH = 64
 

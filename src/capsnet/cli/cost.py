@@ -40,8 +40,8 @@ def cost(
     """
     import torch
 
+    from capsnet.analysis.speed import measure
     from capsnet.data.registry import get_dataset_info
-    from capsnet.evaluate.speed import measure
     from capsnet.registry import create_model, get_entry, list_models
     from capsnet.train.provenance import provenance
 
@@ -54,7 +54,7 @@ def cost(
         shape = {"image_shape": info.image_shape, "num_classes": len(info.class_names)}
     threads = threads or torch.get_num_threads()
     taken = provenance(torch.device("cpu"), threads)
-    load = taken["load"][0]
+    load = f", load {taken['load'][0]:.1f} before it" if taken["load"] else ""
     rows = []
     for name in names:
         if not models and shape:
@@ -96,6 +96,6 @@ def cost(
         )
     console.out.print(table)
     console.out.print(
-        f"One run, batch {batch}, load {load:.1f} before it. Memory: of training, above the model's own.",
+        f"One run, batch {batch}{load}. Memory: what training adds to the model's own.",
         style="dim",
     )

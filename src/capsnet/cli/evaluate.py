@@ -39,9 +39,10 @@ def evaluate(
     import torch
 
     from capsnet.data import load_dataset
+    from capsnet.devices import choose_device, set_threads
     from capsnet.evaluate.metrics import evaluate as run
     from capsnet.saving import load
-    from capsnet.train.prepare import check_fits, choose_device, set_threads
+    from capsnet.train.prepare import check_fits
 
     set_threads(threads)
     where = choose_device(device)

@@ -40,9 +40,9 @@ def serve(
     if threads is not None and threads < 1:
         raise CapsNetError(f"--threads is at least 1; got {threads}.")
 
+    from capsnet.devices import set_threads
     from capsnet.serve.limits import Limits
     from capsnet.serve.run import run_server
-    from capsnet.train.prepare import set_threads
 
     set_threads(threads)
 

@@ -17,7 +17,7 @@ from capsnet.cli.train import settings_from_names
 from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
-    from capsnet.train.trials import Engine, Trial
+    from capsnet.trials.trials import Engine, Trial
 
 Watch = Callable[["Sequence[Trial]"], None]
 
@@ -90,8 +90,8 @@ def trials(
         json: End with one JSON document on stdout.
     """
     from capsnet.registry import get_entry
-    from capsnet.train.trial_process import LocalEngine
-    from capsnet.train.trials import run_trials, summary
+    from capsnet.trials.trial_process import LocalEngine
+    from capsnet.trials.trials import run_trials, summary
 
     if not Path(dataset).exists():
         from capsnet.data import get_dataset_info
@@ -130,7 +130,7 @@ def trials(
     view = LiveTable(console.errors) if console.errors.is_terminal else Lines(console.errors)
     chosen: Engine
     if engine == "ray":
-        from capsnet.train.ray_trials import RayEngine
+        from capsnet.trials.ray_trials import RayEngine
 
         folder = folder.absolute()
         chosen = RayEngine(address, cpus=cpus_per_trial, gpus=gpus_per_trial)

@@ -3,7 +3,6 @@
 Letters: B batch, C x H x W image.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from capsnet.errors import CapsNetError
 from capsnet.export.metadata import FileCard
+from capsnet.machine import cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -28,7 +28,7 @@ def open_session(file: str | Path | bytes, threads: int | None = None) -> "Infer
     if not isinstance(file, bytes) and not Path(file).is_file():
         raise CapsNetError(f"There is no file '{file}'.")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = threads or cores()
     options.log_severity_level = 3
     content = file if isinstance(file, bytes) else str(file)
     try:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from capsnet.config import Config, Recipe
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch, Split
+from capsnet.devices import choose_device, set_threads
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
 from capsnet.functional.losses import reconstruction_loss
@@ -32,13 +33,11 @@ from capsnet.train.prepare import (
     build_model,
     build_optimizer,
     choose_augmentations,
-    choose_device,
     fit_batch,
     flushed_denormals,
     keep_freed_memory,
     plan_run,
     prepare_splits,
-    set_threads,
 )
 from capsnet.train.progress import Reporter, Silent
 from capsnet.train.randomness import derive_seed, generator, seed_dropout

@@ -23,21 +23,6 @@ VALIDATION_IMAGES = 5000
 SMALLEST_SHARE = 20  # a batch is at most this part of the training images
 
 
-def choose_device(name: str) -> torch.device:
-    """`auto` takes CUDA, then MPS, then the CPU."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise CapsNetError(
-            f"The device '{name}' is not usable here ({reason}); leave --device out."
-        ) from None
-    return device
-
-
 @contextlib.contextmanager
 def flushed_denormals() -> Iterator[None]:
     """Numbers too small for a float's full precision are zero in here: saturated decoders have gradients of such numbers, and
@@ -58,13 +43,6 @@ def keep_freed_memory() -> None:
         return
     mallopt(M_MMAP_THRESHOLD, 32 << 20)  # its largest value
     mallopt(M_TRIM_THRESHOLD, 1 << 30)
-
-
-def set_threads(threads: int | None) -> int:
-    """Sets, where asked to, and tells the number of threads that torch computes with."""
-    if threads:
-        torch.set_num_threads(threads)
-    return torch.get_num_threads()
 
 
 def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | None]:

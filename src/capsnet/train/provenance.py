@@ -1,6 +1,5 @@
 """Where a number comes from: code, libraries, machine, day."""
 
-import os
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 import capsnet
+from capsnet.machine import load_average, processor
 
 
 def commit() -> str | None:
@@ -29,16 +29,6 @@ def commit() -> str | None:
         return None
 
 
-def processor() -> str:
-    """The processor's name and its number of cores."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        name = platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"
-
-
 def provenance(device: torch.device, threads: int) -> dict[str, Any]:
     """What a result is kept with."""
     return {
@@ -51,6 +41,6 @@ def provenance(device: torch.device, threads: int) -> dict[str, Any]:
         "machine": processor(),
         "device": str(device),
         "threads": threads,
-        "load": [round(x, 2) for x in os.getloadavg()],
+        "load": load_average(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

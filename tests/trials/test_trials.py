@@ -19,10 +19,10 @@ from capsnet.config import Config, Recipe
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.compare import compare, finished_runs
 from capsnet.evaluate.predictions import read_predictions
-from capsnet.train.trial_process import LocalEngine
-from capsnet.train.trials import Trial, run_trials
+from capsnet.trials.trial_process import LocalEngine
+from capsnet.trials.trials import Trial, run_trials
 
-CONFTEST = str(Path(__file__).with_name("conftest.py"))
+CONFTEST = str(Path(__file__).parents[1] / "train" / "conftest.py")
 # Without TensorBoard, whose import would be most of a short run.
 SLICED = f"import runpy, sys; sys.modules['tensorboard'] = None; runpy.run_path({CONFTEST!r}); "
 COMMAND = [sys.executable, "-c", f"{SLICED}from capsnet.cli import main; main()"]
@@ -158,7 +158,7 @@ def test_stopped_at_any_time_nothing_is_left_running_and_the_next_call_ends_with
     code = (
         f"{SLICED}import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\nfrom capsnet.config import Config\nfrom capsnet.files import read_json\n"
-        "from capsnet.train.trial_process import LocalEngine\nfrom capsnet.train.trials import run_trials\n"
+        "from capsnet.trials.trial_process import LocalEngine\nfrom capsnet.trials.trials import run_trials\n"
         f"config = Config.from_dict(read_json({str(whole / 'trials.json')!r}))\n"
         f"run_trials(config, Path({str(tmp_path)!r}), [0], save_every=0, engine=LocalEngine(command={COMMAND!r}))\n"
     )

@@ -23,9 +23,9 @@ from capsnet.evaluate.compare import compare
 from capsnet.evaluate.ensembles import open_members
 from capsnet.report.records import Results
 from capsnet.train.loop import train
-from capsnet.train.ray_trials import RayEngine
-from capsnet.train.trial_process import LocalEngine
-from capsnet.train.trials import run_trials
+from capsnet.trials.ray_trials import RayEngine
+from capsnet.trials.trial_process import LocalEngine
+from capsnet.trials.trials import run_trials
 
 # Long enough for three trials to be at work at the same time, however they were started.
 RECIPE = Recipe(name="tiny", epochs=25, batch_size=16, learning_rate=1e-3)
@@ -228,7 +228,7 @@ def test_a_training_that_is_killed_is_tried_again(cluster, config, tmp_path):
 def test_ctrl_c_leaves_nothing_running_and_the_same_command_goes_on(cluster, config, tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\nfrom capsnet.config import Config\nfrom capsnet.files import read_json\n"
-        "from capsnet.train.ray_trials import RayEngine\nfrom capsnet.train.trials import run_trials\n"
+        "from capsnet.trials.ray_trials import RayEngine\nfrom capsnet.trials.trials import run_trials\n"
         "config = Config.from_dict(read_json(sys.argv[1]))\n"
         f"engine = RayEngine({cluster.address!r}, command={COMMAND!r})\n"
         "run_trials(config, Path(sys.argv[2]), range(2), engine=engine, save_every=60)\n"

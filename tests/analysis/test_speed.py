@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from capsnet.analysis.speed import measure
 from capsnet.cli import main
 from capsnet.errors import CapsNetError
-from capsnet.evaluate.speed import measure
 
 
 def measured(capfd, *words):

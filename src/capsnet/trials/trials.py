@@ -17,7 +17,7 @@ from capsnet.config import Config
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.statistics import summarise
 from capsnet.files import read_json, write_json
-from capsnet.train.trial_process import CONFIG, LOG, POLL, LocalEngine, last_line
+from capsnet.trials.trial_process import CONFIG, LOG, POLL, LocalEngine, last_line
 
 State = Literal["waiting", "elsewhere", "training", "done", "failed"]
 SUMMARY = "summary.json"

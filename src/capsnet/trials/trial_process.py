@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capsnet.errors import CapsNetError
+from capsnet.machine import cores
 
 try:
     import fcntl
@@ -133,8 +134,3 @@ def last_line(path: Path) -> str:
         file.seek(max(0, path.stat().st_size - 4096))
         lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""
-
-
-def cores() -> int:
-    """Those this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from capsnet.errors import CapsNetError
-from capsnet.train.trial_process import CAPSNET, CONFIG, LOG, POLL, start_process
+from capsnet.trials.trial_process import CAPSNET, CONFIG, LOG, POLL, start_process
 
 RETRIES = 20  # of one seed, each from its last state
 LATEST_CLUSTER = Path("/tmp/ray/ray_current_cluster")  # where Ray notes the address for "auto"

@@ -1,0 +1,1 @@
+"""Many trainings: seeds of one recipe, on this machine or on a Ray cluster."""
