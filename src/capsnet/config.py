@@ -77,8 +77,10 @@ class Config:
     dataset_options: dict[str, Any] = field(default_factory=dict)
     validation: int | None = None
     """images held out of the training set to select on; None means min(5,000, 10 %)"""
-    hold_out: Literal["images", "stretches"] = "images"
-    """held out one by one, or in whole stretches of the stored order, which keeps MNIST's writers apart"""
+    hold_out: str = "images"
+    """images are held out one by one, stretches in runs of the stored order, others in whole groups that the data set names"""
+    fold: str | None = None
+    """such as 2/5: hold out the second of five fixed parts, whatever `validation` and the seed are"""
     limit: int | None = None
     """training images kept after the seeded shuffle"""
     init: str | None = None
@@ -97,9 +99,8 @@ class Config:
             self.validation is None or self.validation >= 0,
             f"--validation is at least 0; got {self.validation}.",
         )
-        _require(
-            self.hold_out in ("images", "stretches"), f"There is no way '{self.hold_out}' to hold out images."
-        )
+        if self.fold is not None:
+            parse_fold(self.fold)
         _require(self.threads is None or self.threads >= 1, f"--threads is at least 1; got {self.threads}.")
         _require(self.precision in ("float32", "bf16"), f"There is no precision '{self.precision}'.")
 
@@ -122,6 +123,14 @@ class Config:
         flat_theirs = {**theirs, **theirs.pop("recipe"), "recipe": other.recipe.name}
         free = {"device", "threads", "name"}
         return [k for k in flat_mine if k not in free and flat_mine[k] != flat_theirs[k]]
+
+
+def parse_fold(text: str) -> tuple[int, int]:
+    """Read "2/5", the second of five parts, as (2, 5)."""
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and int(parts) >= 2 and 1 <= int(part) <= int(parts)):
+        raise CapsNetError(f"A fold is PART/PARTS, such as 2/5 for the second of five parts; got '{text}'.")
+    return int(part), int(parts)
 
 
 def _require(holds: bool, sentence: str) -> None:

@@ -115,3 +115,16 @@ def test_any_bytes_are_read_or_refused_in_one_sentence(tmp_path_factory, content
     except CapsNetError:
         return
     assert idx_bytes(array) == content
+
+
+def test_reads_numbers_of_16_bits_in_this_machine_s_order(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    numbers = np.array([0, 1, 258, 2349, -5], dtype=">i2")
+    content = struct.pack(">BBBBI", 0, 0, 0x0B, 1, 5) + numbers.tobytes()
+    path.write_bytes(gzip.compress(content))
+    array, sha256 = read_idx(path, ndim=1, kind="shorts")
+    assert array.dtype == np.int16
+    assert array.tolist() == [0, 1, 258, 2349, -5]
+    assert sha256 == hashlib.sha256(content).hexdigest()
+    with pytest.raises(CapsNetError, match="not an idx file of bytes"):
+        read_idx(path)

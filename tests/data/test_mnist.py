@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from capsnet.data import load_dataset
+from capsnet.data import mnist as module
 from capsnet.data.base import DataSet
-from capsnet.data.mnist import BUNDLED, FILES, read_mnist_like
+from capsnet.data.mnist import BUNDLED, FILES, WRITERS, read_mnist_like, read_writers
 from capsnet.errors import CapsNetError
 
 TRAIN_HISTOGRAM = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
@@ -27,6 +29,21 @@ MD5 = {
 @pytest.fixture(scope="module")
 def mnist() -> DataSet:
     return load_dataset("mnist")
+
+
+@pytest.fixture(scope="module")
+def slant(mnist: DataSet) -> Tensor:
+    """How far each training image leans, in standard deviations of its class."""
+    images = mnist.train.images[:, 0].double()
+    row, column = torch.arange(28.0).view(28, 1), torch.arange(28.0).view(1, 28)
+    ink = images.sum(dim=(1, 2))
+    y, x = ((images * place).sum(dim=(1, 2)).div(ink).view(-1, 1, 1) for place in (row, column))
+    upright = (images * (row - y).square()).sum(dim=(1, 2))
+    slant = (images * (row - y) * (column - x)).sum(dim=(1, 2)) / upright
+    for label in range(10):
+        own = mnist.train.labels == label
+        slant[own] = (slant[own] - slant[own].mean()) / slant[own].std()
+    return slant
 
 
 def test_counts_and_class_histograms_are_the_published_ones(mnist: DataSet) -> None:
@@ -85,19 +102,42 @@ def test_the_default_augmentation_is_byerly(mnist: DataSet) -> None:
     assert next(iter(mnist.augmentations)) == "byerly"
 
 
-def test_the_training_images_are_stored_writer_by_writer() -> None:
-    """Why `hold_out="stretches"` exists: two streams of writers take turns, and images of a stream slant like those before."""
-    train = load_dataset("mnist").train
-    images = train.images[:, 0].double()
-    row, column = torch.arange(28.0).view(28, 1), torch.arange(28.0).view(1, 28)
-    ink = images.sum(dim=(1, 2))
-    y, x = ((images * place).sum(dim=(1, 2)).div(ink).view(-1, 1, 1) for place in (row, column))
-    slant = (images * (row - y) * (column - x)).sum(dim=(1, 2)) / (images * (row - y).square()).sum(
-        dim=(1, 2)
-    )
-    for label in range(10):
-        own = train.labels == label
-        slant[own] = (slant[own] - slant[own].mean()) / slant[own].std()
+def test_every_training_image_has_its_writer(mnist: DataSet) -> None:
+    writers = mnist.groups["writers"]
+    assert writers.shape == (60_000,)
+    assert len(writers.unique()) == 539
+    census, students = writers[writers < 2000], writers[writers >= 2000]
+    assert (len(census.unique()), len(census)) == (289, 30_950)
+    assert (len(students.unique()), len(students)) == (250, 29_050)
+    # From QMNIST's table, whose classes equal MNIST's labels.
+    assert writers[:6].tolist() == [2154, 0, 2232, 0, 2168, 0]
+
+
+def test_images_of_a_writer_are_alike_in_slant(mnist: DataSet, slant: Tensor) -> None:
+    """The writers belong to the images: a shuffled list would leave the slant's variance as it is."""
+    writers = mnist.groups["writers"]
+    _, place = writers.unique(return_inverse=True)
+    counts = place.bincount()
+    mean = torch.zeros(len(counts), dtype=slant.dtype).scatter_add(0, place, slant) / counts
+    assert float((slant - mean[place]).var()) < 0.7 * float(slant.var())
+
+
+def test_the_writers_licence_lies_beside_them() -> None:
+    text = (WRITERS.parent / "LICENSE.md").read_text(encoding="utf-8")
+    assert all(word in text for word in ("Yadav", "Bottou", "QMNIST", "BSD License", "Facebook, Inc."))
+
+
+def test_altered_writers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytearray(gzip.decompress(WRITERS.read_bytes()))
+    content[100] ^= 1
+    (tmp_path / "writers.gz").write_bytes(gzip.compress(bytes(content)))
+    monkeypatch.setattr(module, "WRITERS", tmp_path / "writers.gz")
+    with pytest.raises(CapsNetError, match=r"writers\.gz is not the file it should be"):
+        read_writers()
+
+
+def test_the_training_images_are_stored_writer_by_writer(slant: Tensor) -> None:
+    """Why `hold_out="stretches"` exists: images of two series of writers take turns, and slant like those before."""
     likeness = {lag: float((slant[:-lag] * slant[lag:]).mean()) for lag in (1, 2, 20, 2000)}
     assert likeness[2] > 0.4
     assert likeness[20] > 0.4

@@ -20,4 +20,5 @@ def sliced_mnist(data_dir=None):
     """The first images of MNIST."""
     whole = mnist(data_dir)
     train, test = whole.train.select(torch.arange(2000)), whole.test.select(torch.arange(200))
-    return dataclasses.replace(whole, name="sliced_mnist", train=train, test=test)
+    groups = {"writers": whole.groups["writers"][:2000]}
+    return dataclasses.replace(whole, name="sliced_mnist", train=train, test=test, groups=groups)

@@ -67,6 +67,51 @@ def test_a_run_that_chooses_settings_leaves_the_test_set_unread(capfd, tmp_path,
     assert "test error" not in capfd.readouterr().out
 
 
+def test_a_fold_is_held_out_whatever_validation_says_and_names_the_folder(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = result_of(
+        capfd,
+        "sliced_mnist",
+        *SHORT,
+        "--hold-out",
+        "images",
+        "--fold",
+        "2/5",
+        "--validation",
+        "0",
+        "--no-test",
+    )
+    assert result["validation_images"] == 400
+    assert result["validation_error_percent"] is not None
+    assert (tmp_path / "runs" / "sliced_mnist-efficient_capsnet-quick-fold2of5-s0" / "result.json").exists()
+    weights = capsnet.load("runs/sliced_mnist-efficient_capsnet-quick-fold2of5-s0")
+    assert weights.card.provenance["fold"] == "2/5"
+    assert weights.card.provenance["hold_out"] == "images"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--fold", "6/5"], "A fold is PART/PARTS, such as 2/5 for the second of five parts; got '6/5'"),
+        (["--fold", "0/5"], "got '0/5'"),
+        (["--fold", "2"], "got '2'"),
+        (["--fold", "a/b"], "got 'a/b'"),
+        (
+            ["--hold-out", "writer"],
+            "no way to hold out images 'writer' for 'sliced_mnist'; did you mean 'writers'?",
+        ),
+        (["--hold-out", "objects"], "there are: images, stretches, writers"),
+    ],
+)
+def test_wrong_ways_to_hold_out_are_one_sentence(capfd, tmp_path, words, sentence):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "sliced_mnist", *SHORT, *words, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    err = " ".join(capfd.readouterr().err.split())
+    assert sentence in err
+    assert "Traceback" not in err
+
+
 def test_epochs_that_are_asked_for_count_whatever_images_the_recipe_shows(capfd, tmp_path):
     result = result_of(
         capfd, "sliced_mnist", *SHORT, "--recipe", "budget", "--no-test", "--out", tmp_path / "run"

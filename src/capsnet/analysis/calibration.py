@@ -16,7 +16,8 @@ from torch import Tensor
 
 from capsnet.analysis.plotting import BLUE, GREY, ORANGE, new_figure, save_figure, write_csv
 from capsnet.analysis.subject import Subject
-from capsnet.data.splits import default_validation_count, split_validation
+from capsnet.data.hold_out import hold_out
+from capsnet.data.splits import default_validation_count
 
 BINS = 15
 EPSILON = 1e-6
@@ -74,16 +75,20 @@ def reliability(sure: Tensor, right: Tensor) -> tuple[list[dict[str, Any]], floa
 
 def held_out(subject: Subject) -> tuple[Any, str]:
     """Images to fit on, and what they are."""
-    train, told = subject.dataset.train, subject.model.card.provenance
-    asked = told.get("validation")
-    count = asked or default_validation_count(len(train.labels))
+    dataset, told = subject.dataset, subject.model.card.provenance
     seed = told.get("seed")
-    _, validation = split_validation(train, count, int(seed or 0))
-    if asked == 0:
+    known = seed is not None and told.get("dataset") == dataset.name
+    way, fold = (told.get("hold_out", "images"), told.get("fold")) if known else ("images", None)
+    count = told.get("validation") or default_validation_count(len(dataset.train.labels))
+    _, validation = hold_out(dataset, way, fold=fold, count=count, seed=int(seed or 0))
+    assert validation is not None
+    count = len(validation.labels)
+    if told.get("validation") == 0 and fold is None:
         return validation, f"{count} training images that the network was trained on, as none were held out"
-    if seed is None or told.get("dataset") != subject.dataset.name:
+    if not known:
         return validation, f"{count} training images (the weights don't say which they were held out from)"
-    return validation, f"the {count} training images that seed {seed} holds out"
+    which = f"fold {fold}" if fold else f"seed {seed}"
+    return validation, f"the {count} training images that {which} holds out"
 
 
 def scores_of(subject: Subject, split: Any) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,8 @@ def train(
     images: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
-    hold_out: Maybe[Literal["images", "stretches"]] = None,
+    hold_out: Maybe[str] = None,
+    fold: Maybe[str] = None,
     no_test: Flag = False,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
@@ -64,8 +65,9 @@ def train(
         images: Images seen in all, in place of whole epochs.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
-        hold_out: images takes them one by one, stretches in runs of the stored order, so that no writer of MNIST is on both
-            sides; images when left out.
+        hold_out: images takes them one by one, stretches in runs of the stored order, writers (of MNIST), objects or another
+            grouping of the data set in whole groups, so that none is on both sides; images when left out.
+        fold: Such as 2/5: hold out the second of five fixed parts, the same for every seed, whatever --validation is.
         no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
@@ -90,6 +92,7 @@ def train(
         "limit": limit,
         "validation": validation,
         "hold_out": hold_out,
+        "fold": fold,
         "init": init,
         "precision": precision,
         "compile": compile or None,
@@ -118,8 +121,9 @@ def train(
     if image_size is not None:
         theirs["image_size"] = image_size
     settings = dataclasses.replace(settings, model_options=ours, dataset_options=theirs)
+    fold_name = [f"fold{settings.fold.replace('/', 'of')}"] if settings.fold else []
     folder = out or Path("runs") / "-".join(
-        (Path(settings.dataset).stem, settings.model, settings.recipe.name, f"s{settings.seed}")
+        (Path(settings.dataset).stem, settings.model, settings.recipe.name, *fold_name, f"s{settings.seed}")
     )
 
     from capsnet.train.distributed import leads

@@ -39,7 +39,8 @@ def trials(
     epochs: Maybe[int] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
-    hold_out: Literal["images", "stretches"] = "images",
+    hold_out: Maybe[str] = None,
+    fold: Maybe[str] = None,
     no_test: Flag = False,
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
@@ -74,7 +75,8 @@ def trials(
         epochs: In place of the recipe's.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
-        hold_out: images takes them one by one, stretches in runs of the stored order, so that MNIST's writers stay apart.
+        hold_out: images, stretches or groups of the data set such as writers, as for `capsnet train`.
+        fold: Such as 2/5: hold out the second of five fixed parts, as for `capsnet train`.
         no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
@@ -109,7 +111,8 @@ def trials(
         recipe=dataclasses.replace(config.recipe, **changes),
         limit=limit,
         validation=validation,
-        hold_out=hold_out,
+        hold_out=hold_out or config.hold_out,
+        fold=fold,
         device=device,
         threads=threads,
         precision=precision,
@@ -181,7 +184,8 @@ def system_name(config: dict[str, Any]) -> str:
     options = {**config["model_options"], **config["dataset_options"]}
     plain = ["no-reconstruction"] if options.pop("decoder", True) is False else []
     unusual = [*plain, *(f"{key}={value}" for key, value in sorted(options.items()))]
-    return "-".join((config["model"], *unusual, config["recipe"]["name"])).replace("/", "_")
+    fold = [f"fold{config['fold'].replace('/', 'of')}"] if config.get("fold") else []
+    return "-".join((config["model"], *unusual, config["recipe"]["name"], *fold)).replace("/", "_")
 
 
 def percent(value: Any) -> str:

@@ -60,6 +60,7 @@ def affnist(data_dir: Path | None = None) -> "DataSet":
         image_shape=(1, SIDE, SIDE),
         augmentations={"place": partial(shift, pixels=margin)},
         digests=digits.digests,
+        groups=digits.groups,
     )
 
 

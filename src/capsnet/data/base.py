@@ -48,6 +48,8 @@ class DataSet:
     `augmentations` are the ways to vary training images by name; the first is the default. Beside them
     there are always "none" and lists of operations such as "shift,rotate" (`capsnet.data.compose`).
     `digests` are the SHA-256 of the files read, for a run's record. `views` is how often an epoch shows each image.
+    `groups` has the ways to group the training images, by name ("writers", "objects"): the number of each image's group, so
+    that validation can hold out whole groups.
     """
 
     name: str
@@ -59,6 +61,7 @@ class DataSet:
     augmentations: Mapping[str, Augmentation] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     views: int = 1
+    groups: Mapping[str, Int[Tensor, "n"]] = field(default_factory=dict)
 
     @property
     def num_classes(self) -> int:

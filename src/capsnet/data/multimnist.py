@@ -50,6 +50,7 @@ def multimnist(data_dir: Path | None = None, shift: int = 4, pairs: int = 10) ->
         preprocessing=PREPROCESSING,
         image_shape=(1, SIDE, SIDE),
         digests=digits.digests,
+        groups=digits.groups,
         views=10,
         shift=shift,
         pairs=pairs,

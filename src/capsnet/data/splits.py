@@ -75,9 +75,11 @@ def shares(counts: Int[Tensor, "j"], total: int) -> Int[Tensor, "j"]:
 
 def limit(split: Split, n: int | None, seed: int) -> Split:
     """The first `n` images of a seeded shuffle; all of them, as stored, for None."""
-    if n is None:
-        return split
-    if not 1 <= n <= len(split.labels):
-        raise CapsNetError(f"A limit of {n} images is not between 1 and the {len(split.labels)} there are.")
-    order = torch.randperm(len(split.labels), generator=Generator().manual_seed(seed))
-    return split.select(order[:n])
+    return split if n is None else split.select(limited_rows(len(split.labels), n, seed))
+
+
+def limited_rows(total: int, n: int, seed: int) -> Int[Tensor, "m"]:
+    """Return which rows `limit` keeps, in its order."""
+    if not 1 <= n <= total:
+        raise CapsNetError(f"A limit of {n} images is not between 1 and the {total} there are.")
+    return torch.randperm(total, generator=Generator().manual_seed(seed))[:n]

@@ -29,6 +29,7 @@ class Training(NamedTuple):
     config: Config
     dataset: DataSet
     train_split: Split
+    validation_images: int
     recipe: Recipe
     plan: Plan
     now: Progress
@@ -46,6 +47,8 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
             "seed": config.seed,
             **({"init": config.init} if config.init is not None else {}),
             "validation": config.validation,
+            "hold_out": config.hold_out,
+            "fold": config.fold,
             "epochs": epochs,
         },
         score=score,
@@ -127,7 +130,7 @@ def describe(
     origin: dict[str, Any],
 ) -> dict[str, Any]:
     """The run's result; the weights it is of are kept with it."""
-    config, dataset, train_split, recipe, plan, now = trained
+    config, dataset, train_split, validation_images, recipe, plan, now = trained
     epochs_kept = chosen.card.provenance["epochs"]
     score: dict[str, Any] = {
         **training.named_errors("train_"),
@@ -151,6 +154,7 @@ def describe(
         "images_per_second": sum(r["images_per_second"] * r["seconds"] for r in now.rows) / now.seconds,
         "seconds": now.seconds,
         "train_images": len(train_split.labels),
+        "validation_images": validation_images,
         "batch_size": recipe.batch_size,
         "encoder_parameters": count_parameters(chosen.encoder),
         "operations": count_operations(chosen),

@@ -203,9 +203,9 @@ def train_in(
                 raise team.once(Interrupted(text), code=130)
 
     reporter.say("Testing" if config.test else "The test set is left unread; evaluating on training images")
-    return finish(
-        run, team, evaluated, Training(config, dataset, train_split, recipe, plan, now), threads, reporter
-    )
+    held_out = len(validation_split.labels) if validation_split else 0
+    trained = Training(config, dataset, train_split, held_out, recipe, plan, now)
+    return finish(run, team, evaluated, trained, threads, reporter)
 
 
 def share_state(

@@ -10,7 +10,7 @@ import torch
 
 from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
-from capsnet.data.splits import limit, split_stretches, split_validation
+from capsnet.data.hold_out import hold_out
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel
 from capsnet.registry import create_model, get_entry
@@ -19,7 +19,6 @@ from capsnet.train.muon import MuonAdamW, mixing_kernels
 from capsnet.train.randomness import derive_seed
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
-VALIDATION_IMAGES = 5000
 SMALLEST_SHARE = 20  # a batch is at most this part of the training images
 
 
@@ -46,17 +45,15 @@ def keep_freed_memory() -> None:
 
 
 def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | None]:
-    """The training images and, unless `validation` is 0, the held-out ones that select."""
-    train = dataset.train
-    if config.limit is not None:
-        train = limit(train, config.limit, config.seed)
-    count = config.validation
-    if count is None:
-        count = min(VALIDATION_IMAGES, len(train.labels) // 10)
-    if not count:
-        return train, None
-    held_out = split_stretches if config.hold_out == "stretches" else split_validation
-    return held_out(train, count, config.seed)
+    """The training images and, unless there are none, the held-out ones that select."""
+    return hold_out(
+        dataset,
+        config.hold_out,
+        fold=config.fold,
+        count=config.validation,
+        kept=config.limit,
+        seed=config.seed,
+    )
 
 
 def choose_augmentations(recipe: Recipe, dataset: DataSet) -> tuple[str, str]:

@@ -1,0 +1,148 @@
+"""What validation takes away from the training images: drawn from a seed, or one of a few fixed parts (a fold).
+
+A way to hold out says which images stay together. "images" are on their own. "stretches" are runs of the stored order, for
+sets that are stored source by source. Any other way is one of the data set's groups, such as "writers" or "objects".
+
+Letters: N images, G groups, J classes.
+"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Generator, Tensor
+
+from capsnet.config import parse_fold
+from capsnet.data.base import DataSet, Split
+from capsnet.data.splits import (
+    STRETCHES,
+    default_validation_count,
+    limit,
+    limited_rows,
+    shares,
+    split_stretches,
+    split_validation,
+)
+from capsnet.errors import CapsNetError, unknown_name
+
+
+def hold_out(
+    data: DataSet,
+    way: str = "images",
+    *,
+    fold: str | None = None,
+    count: int | None = None,
+    kept: int | None = None,
+    seed: int = 0,
+) -> tuple[Split, Split | None]:
+    """Return the images to train on and, if there are any, those to validate on.
+
+    Args:
+        way: "images", "stretches" or a name in `data.groups`.
+        fold: such as "2/5": validate on the second of five parts, the same for every seed, whatever `count` is.
+        count: how many images to validate on otherwise, 0 for none; with groups, whole ones that are at least so many.
+        kept: how many images to keep, in a shuffle by the seed; a fold is taken away before it, a count after it.
+        seed: of the shuffle, and of what is drawn.
+    """
+    split, groups = data.train, find_groups(data, way, fold)
+    if fold is not None:
+        part, parts = parse_fold(fold)
+        train, validation = divide(data, way, split, deal(split.labels, groups, parts) == part - 1)
+        return limit(train, kept, seed), validation
+    if kept is not None:
+        rows = limited_rows(len(groups), kept, seed)
+        split, groups = split.select(rows), groups[rows]
+    if count is None:
+        count = default_validation_count(len(groups))
+    if count == 0:
+        return split, None
+    if way == "images":
+        return split_validation(split, count, seed)
+    if way == "stretches":
+        return split_stretches(split, count, seed)
+    return divide(data, way, split, draw(split.labels, groups, count, seed))
+
+
+def find_groups(data: DataSet, way: str, fold: str | None = None) -> Int[Tensor, "n"]:
+    """Return the group of each training image; with a fold, check that there are enough groups for its parts."""
+    n = len(data.train.labels)
+    parts = parse_fold(fold)[1] if fold else 1
+    ways = {
+        **data.groups,
+        "images": torch.arange(n),
+        "stretches": torch.arange(n) * (STRETCHES * parts) // n,
+    }
+    if way not in ways:
+        raise unknown_name("way to hold out images", way, ways, f"for '{data.name}'")
+    there_are = len(ways[way].unique())
+    if there_are < parts:
+        raise CapsNetError(f"'{data.name}' has {there_are} {way}, too few for the {parts} parts of {fold}.")
+    return ways[way]
+
+
+def deal(labels: Int[Tensor, "n"], groups: Int[Tensor, "n"], parts: int) -> Int[Tensor, "n"]:
+    """Return the part, from 0, of each image: whole groups, equal numbers of images, the same every time.
+
+    The groups of a class, and those of several classes, are dealt by their numbers, one to each part, the largest to the
+    part with the fewest images yet. So parts differ by at most one group of a class; and where neighbouring numbers are
+    alike, as those of writers from the same source are, each part has as many of them.
+    """
+    numbers, place, sizes = _tally(groups)
+    part = torch.zeros(len(numbers), dtype=torch.long)
+    filled = [0] * parts
+    for members in _by_class(labels, place, len(numbers)):
+        for round_ in members.split(parts):
+            emptiest = sorted(range(parts), key=filled.__getitem__)
+            largest = sorted(round_.tolist(), key=lambda group: -sizes[group])
+            for group, target in zip(largest, emptiest, strict=False):
+                part[group] = target
+                filled[target] += sizes[group]
+    return part[place]
+
+
+def draw(labels: Int[Tensor, "n"], groups: Int[Tensor, "n"], count: int, seed: int) -> Bool[Tensor, "n"]:
+    """Return which images to hold out: of each class, random whole groups until they have its share of `count` images.
+
+    At least one group of each class, and groups of several classes together as if they were one more class.
+    """
+    numbers, place, sizes = _tally(groups)
+    generator = Generator().manual_seed(seed)
+    away = torch.zeros(len(numbers), dtype=torch.bool)
+    classes = _by_class(labels, place, len(numbers))
+    images = torch.tensor([sum(sizes[group] for group in members.tolist()) for members in classes])
+    for members, share in zip(classes, shares(images, min(count, len(labels))).tolist(), strict=True):
+        taken = 0
+        for group in members[torch.randperm(len(members), generator=generator)].tolist():
+            if taken >= max(share, 1):
+                break
+            away[group] = True
+            taken += sizes[group]
+    return away[place]
+
+
+def divide(data: DataSet, way: str, split: Split, away: Bool[Tensor, "n"]) -> tuple[Split, Split]:
+    """Return the images that stay and those that are held out; refuse to hold out all images of a class."""
+    train, validation = (split.select(torch.nonzero(rows).flatten()) for rows in (~away, away))
+    for label in split.labels.unique().tolist():
+        if not bool((train.labels == label).any()):
+            raise CapsNetError(
+                f"Holding out whole {way} of '{data.name}' leaves no training images of class '{data.class_names[label]}': "
+                "hold out fewer, or images one by one."
+            )
+    return train, validation
+
+
+def _tally(groups: Int[Tensor, "n"]) -> tuple[Int[Tensor, "g"], Int[Tensor, "n"], list[int]]:
+    """Each group's number, in order; each image's place in that list; each group's number of images."""
+    numbers, place, sizes = groups.unique(return_inverse=True, return_counts=True)
+    return numbers, place, sizes.tolist()
+
+
+def _by_class(labels: Int[Tensor, "n"], place: Int[Tensor, "n"], groups: int) -> list[Int[Tensor, "_"]]:
+    """The groups of each class, and those with images of several classes, wherever there are any."""
+    lowest = torch.zeros(groups, dtype=torch.long).scatter_reduce(
+        0, place, labels, "amin", include_self=False
+    )
+    highest = torch.zeros(groups, dtype=torch.long).scatter_reduce(
+        0, place, labels, "amax", include_self=False
+    )
+    only = torch.where(lowest == highest, lowest, int(labels.max()) + 1)
+    return [torch.nonzero(only == label).flatten() for label in only.unique()]
