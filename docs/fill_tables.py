@@ -41,9 +41,10 @@ def read_results(folder: str) -> list[dict[str, Any]]:
 
 
 def read_ensemble(folder: str) -> dict[str, Any] | None:
-    """The ensemble of the runs kept in a folder of results/, where there is one."""
-    paths = [ROOT / "results" / kept / f"{folder}.json" for kept in ("ensembles", "former_ensembles")]
-    return next((json.loads(path.read_text()) for path in paths if path.exists()), None)
+    """The ensemble of the runs in a folder of results/, where there is one: of results/history/NAME, its own is there too."""
+    kept = ROOT / "results" / folder
+    path = kept.parent / "ensembles" / f"{kept.name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def percent(reported: str | float | None) -> str:
@@ -482,12 +483,12 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "recipe-trials": ("docs/records.md", partial(trials_table, "handwriting")),
     "writer-trials": ("docs/records.md", partial(trials_table, "writers-gentle")),
     "pair-trials": ("docs/records.md", partial(trials_table, "pairs-quarter-drawn")),
-    "first-fast": ("docs/records.md", partial(seeds_table, "first_fast")),
-    "adam-fast": ("docs/records.md", partial(seeds_table, "adam_fast")),
-    "lively-fast": ("docs/records.md", partial(seeds_table, "lively_fast")),
+    "first-fast": ("docs/records.md", partial(seeds_table, "history/first_fast")),
+    "adam-fast": ("docs/records.md", partial(seeds_table, "history/adam_fast")),
+    "lively-fast": ("docs/records.md", partial(seeds_table, "history/lively_fast")),
     "fast": ("docs/records.md", partial(seeds_table, "mnist")),
-    "first-pairs": ("docs/records.md", partial(seeds_table, "first_pairs")),
-    "million-pairs": ("docs/records.md", partial(seeds_table, "million_pairs")),
+    "first-pairs": ("docs/records.md", partial(seeds_table, "history/first_pairs")),
+    "million-pairs": ("docs/records.md", partial(seeds_table, "history/million_pairs")),
     "fast-pairs": ("docs/records.md", partial(seeds_table, "multimnist")),
     "longer-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longer")),
     "longest-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longest")),

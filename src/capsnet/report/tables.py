@@ -224,7 +224,7 @@ def budget_table(results: Results, group: str, title: str, note: str) -> Table:
         for g in sorted(group_by(records, name, TEST), key=lambda g: g.summary["mean"])
     ]
     if not rows:
-        command = f"python benchmarks/same_budget.py --runs runs/budget --only {group}"
+        command = f"python experiments/same_budget.py --runs runs/budget --only {group}"
         rows = [[plain("all"), plain(""), Cell(command=command), plain("")]]
     headings = (
         "system" if group == "systems" else group,

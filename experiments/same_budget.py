@@ -4,7 +4,7 @@ One run folder a run, in an order that gives every system a number early; finish
 the script can be stopped and started at will. Each result goes to results/ as it comes. The systems' convolutions run in
 bfloat16, all systems' alike: that halves the time of the largest; everything is evaluated in float32.
 
-    python benchmarks/same_budget.py --runs ../runs/budget [--only systems|routings|reconstruction] [--model M] [--threads N]
+    python experiments/same_budget.py --runs ../runs/budget [--only systems|routings|reconstruction] [--model M] [--threads N]
 """
 
 import argparse

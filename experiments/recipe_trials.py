@@ -5,7 +5,7 @@ Every trial trains on 50,000 images and is judged on the other 10,000 of the tra
 trials; the test set is not read. A trial's last epoch counts, by its loss first and its errors second. Each goes to
 results/recipe_trials as it ends; docs/records.md says what came of it.
 
-    python benchmarks/recipe_trials.py --runs ../runs/trials [--threads N] [--precision float32] NAME [NAME ...]
+    python experiments/recipe_trials.py --runs ../runs/trials [--threads N] [--precision float32] NAME [NAME ...]
 """
 
 import argparse
