@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from capsnet.data import load_dataset
-from capsnet.data.pictures import MAX_PIXELS, centre_digit, open_picture, read_picture
+from capsnet.data.digits import centre_digit
+from capsnet.data.pictures import MAX_PIXELS, decode, read_header, read_picture
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import CapsNetError
 
@@ -228,9 +229,109 @@ def test_truncated_pictures_are_refused(tmp_path: Path) -> None:
 
 def test_missing_files_folders_and_channels(tmp_path: Path, digits: np.ndarray) -> None:
     with pytest.raises(CapsNetError, match="There is no file"):
-        open_picture(tmp_path / "nothing.png")
+        decode(tmp_path / "nothing.png")
     with pytest.raises(CapsNetError, match="is a folder"):
-        open_picture(tmp_path)
+        decode(tmp_path)
     with pytest.raises(CapsNetError, match="cannot be read as 5 channels"):
         read_picture(saved(tmp_path, digits[0]), PICTURE, (5, 32, 32))
     assert MAX_PIXELS == 50_000_000
+
+
+def test_headers_give_the_upright_size_without_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exif = Image.Exif()
+    exif[274] = 6
+    for suffix in ("png", "jpg", "webp", "tiff"):
+        Image.new("RGB", (40, 20)).save(tmp_path / f"x.{suffix}", exif=exif)
+    Image.new("L", (40, 20)).save(tmp_path / "grey.png")
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda self: pytest.fail("decoded"))
+    for suffix in ("png", "jpg", "webp", "tiff"):
+        assert read_header(tmp_path / f"x.{suffix}")[:3] == (40, 20, False)
+    assert read_header(tmp_path / "grey.png")[:3] == (20, 40, True)
+    with pytest.raises(CapsNetError, match=r"40 x 20 pixels; at most 0\.0007 million"):
+        read_header(tmp_path / "grey.png", max_pixels=700)
+
+
+@pytest.mark.parametrize("top", [255, 300, 1023, 4095, 40_000, 65_535])
+@pytest.mark.parametrize("kind", ["I;16", "I;16B", "I"])
+def test_deep_pictures_of_any_depth_are_visible_and_keep_their_contrast(
+    tmp_path: Path, top: int, kind: str
+) -> None:
+    ramp = np.tile(np.linspace(0, top, 32), (32, 1))
+    stored = ramp.astype({"I": "<i4", "I;16": "<u2", "I;16B": ">u2"}[kind])
+    Image.frombytes(kind, (32, 32), stored.tobytes()).save(tmp_path / "x.tiff")
+    got = read_picture(tmp_path / "x.tiff", PICTURE, (1, 32, 32))[0]
+    assert got.max() >= 128
+    assert np.abs(got - ramp * (got.max() / top)).max() <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(0, 1, (0, 255)), (0, 200, (0, 200)), (-3, 5, (0, 255)), (7, 7e6, (0, 255))]
+)
+def test_floats_of_any_range_are_visible(
+    tmp_path: Path, low: float, high: float, expected: tuple[int, int]
+) -> None:
+    ramp = np.tile(np.linspace(low, high, 32, dtype=np.float32), (32, 1))
+    Image.fromarray(ramp).save(tmp_path / "x.tiff")
+    got = read_picture(tmp_path / "x.tiff", PICTURE, (1, 32, 32))[0]
+    assert (got.min(), got.max()) == expected
+
+
+def test_floats_that_are_not_numbers_become_black(tmp_path: Path) -> None:
+    levels = np.full((32, 32), 0.5, dtype=np.float32)
+    levels[0], levels[1] = np.nan, np.inf
+    Image.fromarray(levels).save(tmp_path / "x.tiff")
+    got = read_picture(tmp_path / "x.tiff", PICTURE, (1, 32, 32))[0]
+    assert got[:2].max() == 0
+    assert got[2:].min() == 128
+
+
+def test_palettes_with_transparency_and_animations_show_what_a_person_sees_first(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "green")]
+    for suffix in ("gif", "webp", "png", "tiff"):
+        frames[0].save(tmp_path / f"x.{suffix}", save_all=True, append_images=frames[1:])
+        got = read_picture(tmp_path / f"x.{suffix}", PICTURE, (3, 32, 32))
+        assert np.abs(got[:, 16, 16].astype(int) - (255, 0, 0)).max() < 6, suffix
+    clear = Image.new("P", (32, 32), 0)
+    clear.putpalette([0, 0, 0, 255, 0, 0])
+    clear.paste(1, (0, 0, 16, 32))
+    clear.save(tmp_path / "clear.png", transparency=0)
+    got = read_picture(tmp_path / "clear.png", PICTURE, (3, 32, 32))
+    assert got[:, 16, 4].tolist() == [255, 0, 0]
+    assert got[:, 16, 28].tolist() == [255, 255, 255]
+
+
+def test_pixels_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import ImageFile
+
+    decoders: list[str] = []
+    real = ImageFile.ImageFile.load_prepare
+    monkeypatch.setattr(
+        ImageFile.ImageFile, "load_prepare", lambda self: (decoders.append(self.format), real(self))[1]
+    )
+    read_picture(saved(tmp_path, np.zeros((64, 64, 3), np.uint8)), PICTURE, (3, 32, 32))
+    assert decoders == ["PNG"]
+
+
+def test_large_jpegs_are_decoded_small_and_look_the_same(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    smooth = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((1600, 1200))
+    smooth.save(tmp_path / "x.jpg", quality=95)
+    assert decode(tmp_path / "x.jpg", (64, 64)).size == (200, 150)
+    assert decode(tmp_path / "x.jpg", (300, 500)).size == (1600, 1200)
+    small = read_picture(tmp_path / "x.jpg", PICTURE, (3, 64, 64)).astype(int)
+    smooth.save(tmp_path / "x.png")
+    assert np.abs(small - read_picture(tmp_path / "x.png", PICTURE, (3, 64, 64))).mean() < 2
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+def test_damaged_exif_does_not_hide_a_picture(tmp_path: Path) -> None:
+    Image.new("L", (32, 32), 77).save(tmp_path / "x.jpg", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
+    assert abs(int(read_picture(tmp_path / "x.jpg", PICTURE, (1, 32, 32)).mean()) - 77) < 3
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "x.jpg").write_bytes(b"")
+    with pytest.raises(CapsNetError, match=r"x\.jpg is not a picture .the file is empty."):
+        read_header(tmp_path / "x.jpg")

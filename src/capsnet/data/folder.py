@@ -19,7 +19,7 @@ import torch
 
 from capsnet.data.base import DataSet, Split
 from capsnet.data.own import make_own, set_aside
-from capsnet.data.pictures import fit_picture, open_picture, read_header
+from capsnet.data.pictures import read_header, read_pixels
 from capsnet.errors import CapsNetError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
@@ -136,7 +136,7 @@ def _decode(files: Sequence[PictureFile], shape: tuple[int, int, int], problems:
     slots = {file.path: slot for slot, file in enumerate(files)}
 
     def read(path: Path) -> int:
-        images[slots[path]] = fit_picture(open_picture(path), channels, (size[0], size[1]), source=path)
+        images[slots[path]] = read_pixels(path, channels, (size[0], size[1]))
         return slots[path]
 
     kept = sorted(_for_each(files, read, problems).values())

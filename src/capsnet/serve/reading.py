@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from torch import Tensor
 
-from capsnet.data.pictures import open_picture, prepare_picture
+from capsnet.data.pictures import read_header, read_picture
 from capsnet.errors import CapsNetError
 from capsnet.serve.engine import INCLUDES, Engine, Poses, Question
 from capsnet.serve.limits import Limits
@@ -112,9 +112,8 @@ def prepare_files(files: list[tuple[str, bytes]], engine: Engine, limits: Limits
     for name, content in files:
         source = Upload(name, content)
         try:
-            picture = open_picture(source, max_pixels=left)
-            left -= picture.width * picture.height
-            prepared.append(prepare_picture(picture, engine.preprocessing, engine.model.image_shape, source))
+            left -= read_header(source, max_pixels=left).pixels
+            prepared.append(read_picture(source, engine.preprocessing, engine.model.image_shape))
         except CapsNetError as error:
             raise HTTPException(422, str(error)) from error
     return torch.from_numpy(np.stack(prepared))
