@@ -5,13 +5,14 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from capsnet.data import load_dataset
+from capsnet.data import Preprocessing, load_dataset
 from capsnet.data.augmentation import (
     FASHION_AUGMENTATIONS,
     MNIST_AUGMENTATIONS,
     byerly,
     byerly_literal,
     byerly_map,
+    crop_flip,
     draw_byerly,
     lanczos_squish,
     shift,
@@ -179,3 +180,15 @@ def test_shift_takes_colours_and_oblong_images() -> None:
 def test_fashion_has_its_own_default_and_mnist_byerly() -> None:
     assert next(iter(FASHION_AUGMENTATIONS)) == "shift_flip"
     assert next(iter(MNIST_AUGMENTATIONS)) == "byerly"
+
+
+def test_crop_flip_is_one_of_the_windows_of_the_mirrored_border() -> None:
+    images = torch.randint(256, (40, 3, 16, 24), generator=seeded(), dtype=torch.uint8)
+    out = 255 * crop_flip(images, seeded(1), preprocessing=Preprocessing())
+    padded = F.pad(images.float(), (3, 3, 2, 2), mode="reflect")
+    windows = padded.unfold(2, 16, 1).unfold(3, 24, 1).permute(2, 3, 0, 1, 4, 5).flatten(0, 1)
+    both = torch.stack([windows, windows.flip(-1)])
+    matches = torch.isclose(both, out, atol=1e-3).flatten(3).all(dim=3)
+    assert bool((matches.sum(dim=(0, 1)) == 1).all())
+    assert bool(matches.any(dim=2).any(dim=1).all())  # mirrored and not
+    assert int(matches.any(dim=2).any(dim=0).sum()) > 20  # of 5 x 7 places

@@ -41,6 +41,55 @@ def test_flip_mirrors_half_and_leaves_the_others() -> None:
     assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.08)
 
 
+def test_vertical_flip_mirrors_half_and_leaves_the_others() -> None:
+    images = IMAGES.repeat(20, 1, 1, 1)
+    out = Compose(("flip_vertical",), Preprocessing())(images, seeded())
+    same = torch.isclose(out, images / 255, atol=1e-4).flatten(1).all(dim=1)
+    mirrored = torch.isclose(out, images.flip(2) / 255, atol=1e-4).flatten(1).all(dim=1)
+    assert bool((same ^ mirrored).all())
+    assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.08)
+
+
+def test_a_crop_is_a_window_of_the_image_seen_larger() -> None:
+    x, y = torch.meshgrid(torch.arange(30.0), torch.arange(40.0), indexing="xy")
+    image = torch.stack([x * 6, y * 5, x + y]).to(torch.uint8)
+    out = 255 * Compose(("crop",), Preprocessing())(image.expand(64, 3, 40, 30), seeded())
+    inner = out[:, :2, 8:-8, 6:-6]  # away from the border, where pixels of a ramp are interpolated exactly
+    width = (inner[:, 0, :, -1] - inner[:, 0, :, 0]) / 6 / 17
+    height = (inner[:, 1, -1] - inner[:, 1, 0]) / 5 / 23
+    assert float((width - width[:, :1]).abs().max()) < 1e-2
+    width, height = width[:, 0], height[:, 0]
+    assert 0.39 < float((width * height).min()) < 0.55
+    assert float(torch.stack([width, height]).max()) <= 1.001
+    assert 1.2 < float((width / height).max()) <= 1.34
+    assert float(inner[:, 0].amin(dim=(1, 2)).std()) > 3  # it moves about
+
+
+def test_jitter_leaves_grey_pictures_grey_and_changes_hues_of_others() -> None:
+    grey = IMAGES[:, :1].expand(-1, 3, -1, -1)
+    out = Compose(("jitter",), Preprocessing())(grey, seeded())
+    assert torch.allclose(out, out[:, :1].expand_as(out), atol=1e-5)
+    red = torch.tensor([150, 90, 90], dtype=torch.uint8)[None, :, None, None].expand(64, 3, 8, 8)
+    out = Compose(("jitter",), Preprocessing())(red, seeded())
+    assert float((out[:, 1] - out[:, 2]).abs().amax(dim=(1, 2)).min()) > 0
+    assert bool((out[:, 0] > torch.maximum(out[:, 1], out[:, 2])).all())
+
+
+def test_jitter_takes_pictures_of_one_channel() -> None:
+    assert Compose(("jitter",), Preprocessing())(IMAGES[:, :1], seeded()).shape == (32, 1, 40, 30)
+
+
+def test_cutout_covers_a_square_of_half_the_side_with_the_mean() -> None:
+    images = IMAGES[:1].expand(256, 3, 40, 30)
+    out = Compose(("cutout",), Preprocessing())(images, seeded())
+    changed = (out - images / 255).abs().amax(dim=1) > 1e-4
+    rows, columns = changed.any(dim=2).sum(dim=1), changed.any(dim=1).sum(dim=1)
+    assert int(rows.max()) == int(columns.max()) == 15
+    assert int(rows.min()) < 15  # at the border
+    mean = images[0].float().mean(dim=(1, 2)) / 255
+    assert torch.allclose(out[0][:, changed[0]], mean[:, None].expand(3, int(changed[0].sum())), atol=1e-4)
+
+
 def test_the_order_of_the_list_does_not_matter() -> None:
     first, second = (
         Compose(tuple(t.split(",")), Preprocessing())

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from capsnet.data.base import Augmentation
 from capsnet.data.handwriting import AFFINE, BOLD, GENTLE, LIVELY, STRONG, handwriting
+from capsnet.data.preprocessing import Preprocessing
 
 DEVIATION = 0.33
 CUT = 0.9999
@@ -195,6 +196,32 @@ def shift(
     padded = F.pad(images, (pixels,) * 4).movedim(1, -1)
     moved = padded[torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None]]
     return moved.movedim(-1, 1).to(torch.float32, memory_format=torch.contiguous_format) / divisor
+
+
+def crop_flip(
+    images: UInt8[Tensor, "b c h w"],
+    generator: Generator,
+    *,
+    preprocessing: Preprocessing,
+    share: float = 1 / 8,
+) -> Float[Tensor, "b c2 h2 w2"]:
+    """What small photographs are trained with: mirrored half the time, and moved by whole pixels, up to `share` of each side;
+    what comes in at a border is the picture mirrored there."""
+    b, _, height, width = images.shape
+    device = images.device
+    u = torch.rand(b, 3, generator=generator, device=device)
+
+    def places(size: int, u: Float[Tensor, "b"]) -> Int[Tensor, "b n"]:
+        most = int(share * size)
+        moved = torch.arange(size, device=device) - most + (u * (2 * most + 1)).long()[:, None]
+        return (size - 1) - ((size - 1) - moved.abs()).abs()
+
+    rows, columns = places(height, u[:, 0]), places(width, u[:, 1])
+    columns = torch.where(u[:, 2:] < 0.5, columns.flip(1), columns)
+    moved = images.movedim(1, -1)[
+        torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None]
+    ]
+    return preprocessing.apply(moved.movedim(-1, 1))
 
 
 MNIST_AUGMENTATIONS: dict[str, Augmentation] = {

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from capsnet.data.compose import OPERATIONS, Compose, parse_operations, unknown_operation
+from capsnet.data.mixing import MIXUP, mixup, without_mixup
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import unknown_name
 
@@ -74,7 +75,7 @@ class DataSet:
 
     def check_augmentation(self, name: str) -> None:
         """Refuses a way to vary images that this data set does not have."""
-        self.get_augmentation(name)
+        self.get_augmentation(without_mixup(name)[0])
 
     def get_augmentation(self, name: str) -> Augmentation | None:
         """One of `augmentations`, or a list of `capsnet.data.compose.OPERATIONS` such as "shift,rotate"; "none" is None."""
@@ -84,15 +85,18 @@ class DataSet:
             return None
         operations = parse_operations(name)
         if operations is None:
-            known = {*self.augmentations, "none", *OPERATIONS}
+            known = {*self.augmentations, "none", *OPERATIONS, MIXUP}
             raise unknown_name("augmentation", unknown_operation(name), known, f"for '{self.name}'")
         return Compose(operations, self.preprocessing)
 
     def training_batch(self, split: Split, augmentation: str, generator: torch.Generator) -> Batch:
-        """A batch varied at random; the picture to reconstruct is the varied one."""
-        augment = self.get_augmentation(augmentation)
+        """A batch varied at random; the picture to reconstruct is the varied one. With "mixup" in the list, images are mixed
+        after everything else."""
+        name, mixed = without_mixup(augmentation)
+        augment = self.get_augmentation(name)
         images = augment(split.images, generator) if augment else self.preprocessing.apply(split.images)
-        return self.batch(images, split.labels)
+        batch = self.batch(images, split.labels)
+        return Batch(*mixup(*batch, generator)) if mixed else batch
 
     def evaluation_batches(self, split: Split, batch_size: int) -> Iterator[Batch]:
         """The split as it is, in order, a batch at a time."""

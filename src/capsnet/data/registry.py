@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from capsnet.data.base import DataSet
 
 # Each registers its data set when imported.
-MODULES = ("mnist", "fashion_mnist", "multimnist", "affnist", "smallnorb", "toyviews.dataset")
+MODULES = ("mnist", "fashion_mnist", "multimnist", "affnist", "smallnorb", "toyviews.dataset", "cifar10")
 
 Find = Callable[[Path | None], Path | None]
 Fetch = Callable[[Path | None, Progress | None], Path]
