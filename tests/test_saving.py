@@ -13,7 +13,7 @@ from capsnet import saving
 from capsnet.card import Card
 from capsnet.errors import CapsNetError
 
-CARD = Card(("no", "yes", "perhaps"), {"scale": 256}, {"seed": 3}, {"test_error_percent": 0.5})
+CARD = Card(("no", "yes", "perhaps"), {"divisor": 256.0}, {"seed": 3}, {"test_error_percent": 0.5})
 
 
 LARGEST = 300_000
@@ -208,7 +208,21 @@ def rewrite(folder: Path, **changes: object) -> None:
     [
         ({"format_version": 2}, "format version 2; this capsnet reads up to 1"),
         ({"model": "efficient_capsent"}, "did you mean 'efficient_capsnet'"),
-        ({"num_classes": 10**9, "class_names": []}, r"'encoder\.capsules\.0\.\S+' has shape"),
+        (
+            {"num_classes": 10**12, "class_names": []},
+            r"1,000,000,000,000 classes are too many for weights of",
+        ),
+        ({"num_classes": 5, "class_names": []}, r"'encoder\.capsules\.0\.\S+' has shape"),
+        ({"image_shape": [1, 20, 10**9]}, "Images of 1x20x1000000000 are too large"),
+        ({"options": {"decoder": False, "capsule_layers": [[2**40, 2**40]]}}, "is damaged|has shape"),
+        ({"class_names": ["a", "b", "a"]}, "Two classes have the same name, 'a'"),
+        ({"preprocessing": {"resize": [40_000, 40_000]}}, "gives images of 40000x40000 pixels"),
+        ({"preprocessing": {"resize": [40_000, 40_000], "crop": [20, 20]}}, "resizes to 40000x40000 pixels"),
+        ({"preprocessing": {"crop": [24, 24]}}, "gives images of 24x24 pixels, the model takes 20x20"),
+        (
+            {"preprocessing": {"mean": [0.5] * 5, "std": [1.0] * 5}},
+            "a mean for 5 channels, the images have 1",
+        ),
         ({"num_classes": "many"}, "damaged"),
         ({"image_shape": [1, 20]}, "image_shape is"),
         ({"options": {"decoder": True}}, "'decoder.*' is missing"),
@@ -225,6 +239,13 @@ def test_a_configuration_that_does_not_fit_is_said(folder: Path, changes: dict, 
     rewrite(folder, **changes)
     with pytest.raises(CapsNetError, match=sentence):
         capsnet.load(folder)
+
+
+def test_a_card_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    for card in (Card(("a", "b")), Card(("a", "b", "a")), Card(preprocessing={"resize": [9, 9]})):
+        with pytest.raises(CapsNetError):
+            capsnet.save(small(), tmp_path / "x", card=card)
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_crash_between_the_two_files_leaves_readable_weights(folder: Path) -> None:

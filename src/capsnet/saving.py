@@ -1,18 +1,17 @@
 """Weights on disk: a folder with `model.safetensors` and `config.json`. Nothing is ever unpickled.
 
-Two files cannot be replaced in one step, so the tensors' file also carries the whole configuration as its
-metadata: it alone is complete, and is renamed into place before `config.json`, the copy for people and other
-programs. Both name the tensors' checksum. `config.json` counts while its checksum is the tensors' own (so a
-class name may be edited in it); a crash between the two renames leaves a stale one, and then the metadata
-counts.
+Two files cannot be replaced in one step, so the tensors' file also carries the whole configuration as its metadata: it is
+complete by itself, and is renamed into place before `config.json`, the copy for people and other programs. Both state the
+tensors' checksum. `config.json` is used as long as its checksum matches the tensors (so a class name may be edited in it);
+a crash between the two renames leaves a stale one, and then the metadata is used.
 
-Large weights may be cut into several files. The further ones are named after the checksum, so that they never replace
-those of the weights before, and are written first; `model.safetensors` names them.
+Large weights may be divided into several files. The further ones are named after the checksum, so that they never replace
+those of earlier weights, and are written first; `model.safetensors` lists them.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from capsnet.card import Card
+from capsnet.card import Card, check_image_shape
 from capsnet.errors import CapsNetError
 from capsnet.files import atomic_write, read_json, write_json
 from capsnet.registry import Architecture, create_model
@@ -45,12 +44,12 @@ def save(
     half: bool = False,
     largest_file: int | None = None,
 ) -> None:
-    """Writes a model's weights and how to build it again into the folder `path`, replacing those there.
+    """Write a model's weights, and how to build it again, into the folder `path`; weights that are there are replaced.
 
     Args:
-        card: kept with the weights; the model's own when left out.
-        half: store the learned values in 16 bits; running statistics stay in 32, and `load` gives 32 for all.
-        largest_file: bytes of tensors a file may hold; what is more goes into further files.
+        card: stored with the weights; the model's own by default.
+        half: store the learned values in 16 bits; running statistics keep 32 bits, and `load` returns everything in 32.
+        largest_file: the most bytes of tensors per file; the rest goes into further files.
     """
     architecture: Architecture | None = getattr(model, "architecture", None)
     if architecture is None:
@@ -61,6 +60,7 @@ def save(
     if half:
         tensors.update({name: tensors[name].half() for name, _ in model.named_parameters()})
     card = card or model.card
+    card.check(architecture.image_shape, architecture.num_classes)
     digest = checksum(tensors)
     first, *more = _parts(tensors, largest_file)
     further = {f"model-{digest[:8]}-{number}.safetensors": part for number, part in enumerate(more, start=2)}
@@ -89,11 +89,11 @@ def save(
 
 
 def load(name_or_path: str | Path) -> "CapsuleModel":
-    """A model with its weights, in evaluation mode, and what they say about themselves as `model.card`.
+    """Load a model with its weights, in evaluation mode; `model.card` is what they say about themselves.
 
     Args:
-        name_or_path: a bundled name such as "efficient_capsnet.mnist", a weights folder, or a run folder (its
-            best weights if it kept any, else its last).
+        name_or_path: a bundled name such as "efficient_capsnet.mnist", a weights folder, or a run folder (its best
+            weights if it has any, else its last).
     """
     folder = weights_folder(name_or_path)
     config, tensors = _read(folder)
@@ -102,19 +102,30 @@ def load(name_or_path: str | Path) -> "CapsuleModel":
     return model.eval()
 
 
+def load_card(name_or_path: str | Path) -> Card:
+    """Read what weights say about themselves, without building the model."""
+    folder = weights_folder(name_or_path)
+    return Card.from_dict(_read(folder)[0])
+
+
+def has_weights(folder: Path) -> bool:
+    """Tell whether a weights folder or a run folder holds weights."""
+    return any((place / TENSORS).is_file() for place in _places(folder))
+
+
 def bundled_names() -> list[str]:
-    """The weights that come with the package."""
+    """List the weights that come with the package."""
     return sorted(file.parent.name for file in BUNDLED.glob(f"*/{TENSORS}"))
 
 
 def weights_folder(name_or_path: str | Path) -> Path:
-    """The folder that holds the tensors: see `load`."""
+    """Find the folder that holds the tensors; see `load`."""
     if str(name_or_path) in bundled_names():
         return BUNDLED / str(name_or_path)
     path = Path(name_or_path)
     if path.name == TENSORS and path.is_file():
         return path.parent
-    for folder in (path, path / "best", path / "last"):
+    for folder in _places(path):
         if (folder / TENSORS).is_file():
             return folder
     if path.exists():
@@ -127,8 +138,13 @@ def weights_folder(name_or_path: str | Path) -> Path:
     )
 
 
+def _places(path: Path) -> tuple[Path, ...]:
+    """Where the weights of a folder may be, those that count first."""
+    return path, path / "best", path / "last"
+
+
 def checksum(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of names, types, shapes and values, so that a flipped bit is noticed."""
+    """Return the SHA-256 of names, types, shapes and values, so that a flipped bit is noticed."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -138,7 +154,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _parts(tensors: dict[str, Tensor], largest: int | None) -> list[dict[str, Tensor]]:
-    """The tensors in their order, cut before the one that would make a file too large."""
+    """Divide the tensors, in their order, into files that are not too large."""
     parts: list[dict[str, Tensor]] = [{}]
     size = 0
     for name, tensor in tensors.items():
@@ -191,24 +207,34 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def _build(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> "CapsuleModel":
     try:
-        name, shape, classes = str(config["model"]), config["image_shape"], config["num_classes"]
+        name, classes = str(config["model"]), int(config["num_classes"])
+        shape: Any = [int(side) for side in config["image_shape"]]
         options = {key: _tuples(value) for key, value in config["options"].items()}
         card = Card.from_dict(config)
+        _check_sizes(shape, classes, tensors)
         # First without memory: a wrong shape is found before anything of that size is allocated.
         with torch.device("meta"):
             expected = create_model(name, shape, classes, **options).state_dict()
         _check(expected, tensors)
-        if card.class_names and len(card.class_names) != classes:
-            raise CapsNetError(f"{len(card.class_names)} class names for {classes} classes.")
+        card.check(shape, classes)
         # The initial values are thrown away, so drawing them must not move the caller's random numbers.
         with torch.random.fork_rng(devices=[]):
             model = create_model(name, shape, classes, **options)
     except CapsNetError as error:
         raise CapsNetError(f"The weights in '{folder}' cannot be used: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    # Sizes that only a damaged file has overflow in many ways.
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         raise CapsNetError(f"The configuration in '{folder}' is damaged: {error!r}.") from error
     model.card = card
     return model
+
+
+def _check_sizes(shape: Sequence[int], classes: int, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse an image shape or a number of classes that weights of this size cannot be for."""
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    if classes > numbers:
+        raise CapsNetError(f"{classes:,} classes are too many for weights of {numbers:,} numbers.")
+    check_image_shape(shape)
 
 
 def _tuples(value: Any) -> Any:

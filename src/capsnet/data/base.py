@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from capsnet.data.compose import OPERATIONS, Compose, parse_operations, unknown_operation
 from capsnet.data.mixing import MIXUP, mixup, without_mixup
 from capsnet.data.preprocessing import Preprocessing
-from capsnet.errors import unknown_name
+from capsnet.errors import refuse_equal_classes, unknown_name
 
 
 class Split(NamedTuple):
@@ -63,6 +63,9 @@ class DataSet:
     digests: Mapping[str, str] = field(default_factory=dict)
     views: int = 1
     groups: Mapping[str, Int[Tensor, "n"]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        refuse_equal_classes(self.class_names, f" in '{self.name}'")
 
     @property
     def num_classes(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capsnet.card import Card
+from capsnet.card import Card, check_image_shape
 from capsnet.errors import CapsNetError
 from capsnet.registry import Architecture
 
@@ -62,7 +62,7 @@ class FileCard:
             version = rest["format_version"]
             if not isinstance(version, int) or version > FORMAT_VERSION:
                 raise CapsNetError(
-                    f"'{file}' has format version {version}; this capsnet reads up to {FORMAT_VERSION} only."
+                    f"it has format version {version}; this capsnet reads up to {FORMAT_VERSION} only."
                 )
             channels, height, width = (int(n) for n in rest["image_shape"])
             architecture = Architecture(
@@ -70,9 +70,11 @@ class FileCard:
             )
             shared = {key: json.loads(entries[key]) for key in ("class_names", "preprocessing")}
             card = Card.from_dict({**rest, **shared})
+            check_image_shape(architecture.image_shape)
+            card.check(architecture.image_shape, architecture.num_classes)
             return cls(architecture, card, str(rest["part"]), str(rest["format"]))
-        except CapsNetError:
-            raise
+        except CapsNetError as error:
+            raise CapsNetError(f"'{file}' cannot be used: {error}") from error
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise CapsNetError(f"The metadata of '{file}' is damaged: {error!r}.") from error
 

@@ -54,10 +54,23 @@ class OnnxModel:
         self.image_shape = self.architecture.image_shape
         self.inputs = [item.name for item in self.session.get_inputs()]
         self.outputs = [item.name for item in self.session.get_outputs()]
+        self._check_shapes(file)
+
+    def _check_shapes(self, file: str | Path) -> None:
+        """Refuse metadata that does not say what the graph computes."""
+        image, scores = list(self.image_shape), [self.architecture.num_classes]
+        expected = {"images": image, "reconstruction": image, "scores": scores}
+        for item in (*self.session.get_inputs(), *self.session.get_outputs()):
+            actual = list(item.shape[1:])
+            if item.name in expected and actual != expected[item.name]:
+                raise CapsNetError(
+                    f"'{file}' cannot be used: its {item.name} have shape {actual}, "
+                    f"its metadata says {expected[item.name]}."
+                )
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        return self.card.class_names or tuple(str(n) for n in range(self.architecture.num_classes))
+        return self.card.names_of(self.architecture.num_classes)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """All outputs by name."""
