@@ -5,10 +5,11 @@ from typing import Any
 
 from rich.console import Console
 
-out = Console()
-errors = Console(stderr=True)
+# Names of files and classes are the user's: [red] or :cat: in them is text, never markup.
+out = Console(markup=False, emoji=False)
+errors = Console(stderr=True, markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, for programs."""
+    """Print one JSON document, for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False), flush=True)

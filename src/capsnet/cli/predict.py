@@ -4,6 +4,7 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 from tyro.conf import Positional
 
 from capsnet.cli import console
@@ -37,10 +38,10 @@ def _show(prediction: dict[str, Any]) -> None:
             "█" * round(30 * score),
             style="bold" if name == prediction["class"] else "dim",
         )
-    console.out.print(
-        f"{prediction['file']}: [bold]{prediction['class']}[/bold] ({prediction['score']:.3f})",
-        highlight=False,
+    line = Text.assemble(
+        f"{prediction['file']}: ", (prediction["class"], "bold"), f" ({prediction['score']:.3f})"
     )
+    console.out.print(line, highlight=False)
     if not prediction["likely"]:
         console.out.print(
             "There is no ink, or every capsule is short: probably none of the classes.", style="yellow"
