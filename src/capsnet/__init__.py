@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from capsnet.card import Card
     from capsnet.errors import CapsNetError
     from capsnet.estimator import CapsNetClassifier
+    from capsnet.opening import open_weights
     from capsnet.registry import create_model, list_models
     from capsnet.saving import load, save
 
@@ -20,6 +21,7 @@ _HOMES = {
     "create_model": "capsnet.registry",
     "list_models": "capsnet.registry",
     "load": "capsnet.saving",
+    "open_weights": "capsnet.opening",
     "save": "capsnet.saving",
 }
 _MODULES = ("convert", "data", "functional", "layers", "models")
@@ -36,6 +38,7 @@ __all__ = [
     "list_models",
     "load",
     "models",
+    "open_weights",
     "save",
 ]
 

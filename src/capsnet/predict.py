@@ -41,7 +41,7 @@ def predict_files(weights: str, files: Sequence[Path]) -> list[dict[str, Any]]:
         raise CapsNetError(f"The weights '{weights}' don't say how a picture is prepared for them.")
     preprocessing = Preprocessing.from_dict(card.preprocessing)
     pictures = np.stack([read_picture(file, preprocessing, architecture.image_shape) for file in files])
-    names = card.class_names or tuple(str(n) for n in range(architecture.num_classes))
+    names = card.names_of(architecture.num_classes)
     return [
         {"file": str(file), **describe_scores(row, names, blank=not bool(picture.any()))}
         for file, picture, row in zip(files, pictures, score(preprocessing, pictures), strict=True)

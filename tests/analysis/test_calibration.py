@@ -1,7 +1,14 @@
 import pytest
 import torch
 
-from capsnet.analysis.calibration import confidence, fit_temperature, reliability
+import capsnet
+from capsnet.analysis.calibration import confidence, fit_temperature, held_out, reliability
+from capsnet.analysis.subject import Subject
+from capsnet.config import Config
+from capsnet.data import load_dataset
+from capsnet.train.finish import make_card
+from capsnet.train.prepare import prepare_splits
+from capsnet.train.recipes import get_recipe
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +48,20 @@ def test_bins_hold_every_image_once(calibrated):
 def test_scores_of_zero_and_one_stay_finite():
     scores = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     assert confidence(scores, 0.05, exclusive=False).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "split", [{"hold_out": "writers", "limit": 900}, {"fold": "2/5"}, {"validation": 70}]
+)
+def test_the_temperature_is_fitted_on_the_images_that_training_held_out(split, tmp_path):
+    dataset = load_dataset("mnist")
+    config = Config("mnist", "cnn_small", get_recipe("quick", "mnist", "cnn_small"), seed=3, **split)
+    model = capsnet.create_model("cnn_small")
+    capsnet.save(model, tmp_path, card=make_card(dataset, config, 1, {}))
+    used, told = held_out(Subject(capsnet.open_weights(tmp_path)))
+    _, expected = prepare_splits(config, dataset)
+    assert torch.equal(used.images, expected.images)
+    assert (
+        told
+        == f"the {len(used.labels)} training images that {'fold 2/5' if 'fold' in split else 'seed 3'} holds out"
+    )

@@ -12,7 +12,7 @@ from PIL import Image
 import capsnet
 from capsnet.analysis.reconstruct import match, overlay
 from capsnet.analysis.routing import coupling_of
-from capsnet.analysis.subject import open_subject
+from capsnet.analysis.subject import Subject
 from capsnet.card import Card
 from capsnet.cli import main
 
@@ -81,7 +81,7 @@ def test_mean_coupling_sums_to_one_over_class_capsules(capfd, tmp_path):
 
 def test_a_network_that_does_not_route_has_no_coupling(tmp_path):
     capsnet.save(capsnet.create_model("base_capsnet"), tmp_path / "w")
-    subject = open_subject(str(tmp_path / "w"), "mnist", device="cpu")
+    subject = Subject(capsnet.open_weights(tmp_path / "w", "mnist"))
     with pytest.raises(capsnet.CapsNetError, match="does not route"):
         coupling_of(subject, subject.batch(torch.arange(2)).images)
 

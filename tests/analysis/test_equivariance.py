@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+import capsnet
 from capsnet.analysis.equivariance import explained, linear_read_out, random_shares, residuals, shares_table
-from capsnet.analysis.subject import open_subject
+from capsnet.analysis.subject import Subject
 from capsnet.analysis.transformations import LINEAR, ROTATION, SCALE, THICKNESS, X, Y
 from capsnet.errors import CapsNetError
 
 
 @pytest.fixture(scope="module")
 def subject():
-    return open_subject("efficient_capsnet.mnist", device="cpu")
+    return Subject(capsnet.open_weights("efficient_capsnet.mnist"))
 
 
 @pytest.mark.parametrize(("samples", "reported"), [(11, 25.57), (51, 13.49)])
@@ -89,9 +90,7 @@ def test_the_read_out_finds_shifts_in_a_trained_network(subject):
 
 
 def test_networks_without_capsules_are_refused(tmp_path):
-    import capsnet
-
     capsnet.save(capsnet.create_model("cnn_small"), tmp_path / "w")
-    plain = open_subject(str(tmp_path / "w"), "mnist", device="cpu")
+    plain = Subject(capsnet.open_weights(tmp_path / "w", "mnist"))
     with pytest.raises(CapsNetError, match="no class capsules"):
         shares_table(plain, torch.arange(2))

@@ -52,17 +52,19 @@ def test_an_unknown_format_is_refused(tmp_path):
         write.export_model(capsnet.create_model("cnn_small"), tmp_path / "out", format="int4")
 
 
-def test_without_a_data_set_images_are_random_and_the_card_will_say_why():
+def test_without_a_data_set_images_are_random_and_the_card_will_say_why(tmp_path):
     model = capsnet.create_model("cnn_small")
-    dataset, why_not = find_dataset(model, "mine")
+    capsnet.save(model, tmp_path)
+    dataset, why_not = find_dataset(capsnet.open_weights(tmp_path), required=False)
     images, source = parity_images(model, dataset, why_not)
     assert images.shape == (256, 1, 28, 28)
     assert source == "random, since the weights don't say what they were trained on"
 
 
-def test_a_data_set_that_does_not_fit_is_refused_when_asked_for():
+def test_a_data_set_that_does_not_fit_is_refused_when_asked_for(tmp_path):
+    capsnet.save(capsnet.create_model("cnn_hinton"), tmp_path)
     with pytest.raises(CapsNetError, match="take 2x32x32 images of 5 classes"):
-        find_dataset(capsnet.create_model("cnn_hinton"), "mine", "mnist")
+        find_dataset(capsnet.open_weights(tmp_path, "mnist"), required=True)
 
 
 def test_relative_difference_is_judged_within_each_image():

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from capsnet.analysis.plotting import BLUE, GREY, ORANGE, new_figure, save_figure, write_csv
 from capsnet.analysis.subject import Subject
-from capsnet.data.hold_out import hold_out
-from capsnet.data.splits import default_validation_count
+from capsnet.data.base import Split
+from capsnet.data.splits import default_validation_count, split_validation
 
 BINS = 15
 EPSILON = 1e-6
@@ -32,13 +32,13 @@ def confidence(scores: Tensor, temperature: float = 1.0, *, exclusive: bool) -> 
 
 
 def likelihood_loss(sure: Tensor, right: Tensor) -> float:
-    """Mean negative log-likelihood of being right."""
+    """Return the mean negative log-likelihood of being right."""
     p = sure.clamp(EPSILON, 1 - EPSILON)
     return float(-torch.where(right, p.log(), (1 - p).log()).mean())
 
 
 def fit_temperature(scores: Tensor, right: Tensor, *, exclusive: bool) -> float:
-    """The temperature of least loss in 1/20 to 20, by golden section on its logarithm."""
+    """Find the temperature of least loss between 1/20 and 20, by golden section on its logarithm."""
     shrink = (math.sqrt(5) - 1) / 2
     low, high = math.log(0.05), math.log(20.0)
 
@@ -52,7 +52,7 @@ def fit_temperature(scores: Tensor, right: Tensor, *, exclusive: bool) -> float:
 
 
 def reliability(sure: Tensor, right: Tensor) -> tuple[list[dict[str, Any]], float]:
-    """The bins that hold images, and the expected calibration error in percent."""
+    """Return the bins that hold images, and the expected calibration error in percent."""
     place = (sure * BINS).long().clamp(0, BINS - 1)
     rows, gap = [], 0.0
     for n in range(BINS):
@@ -73,26 +73,24 @@ def reliability(sure: Tensor, right: Tensor) -> tuple[list[dict[str, Any]], floa
     return rows, 100 * gap
 
 
-def held_out(subject: Subject) -> tuple[Any, str]:
-    """Images to fit on, and what they are."""
-    dataset, told = subject.dataset, subject.model.card.provenance
-    seed = told.get("seed")
-    known = seed is not None and told.get("dataset") == dataset.name
-    way, fold = (told.get("hold_out", "images"), told.get("fold")) if known else ("images", None)
-    count = told.get("validation") or default_validation_count(len(dataset.train.labels))
-    _, validation = hold_out(dataset, way, fold=fold, count=count, seed=int(seed or 0))
-    assert validation is not None
-    count = len(validation.labels)
-    if told.get("validation") == 0 and fold is None:
-        return validation, f"{count} training images that the network was trained on, as none were held out"
-    if not known:
-        return validation, f"{count} training images (the weights don't say which they were held out from)"
-    which = f"fold {fold}" if fold else f"seed {seed}"
-    return validation, f"the {count} training images that {which} holds out"
+def held_out(subject: Subject) -> tuple[Split, str]:
+    """Return images to fit on, and say which they are: those that training held out, wherever the weights tell."""
+    opened, told, dataset = subject.opened, subject.opened.trained_on, subject.dataset
+    if told is not None and told.split_recorded and opened.is_training_data:
+        train, validation = opened.split_training()
+        if validation is not None:
+            which = f"fold {told.fold}" if told.fold else f"seed {told.seed}"
+            return validation, f"the {len(validation.labels)} training images that {which} holds out"
+        why = "training images that the network was trained on, as none were held out"
+    else:
+        train, why = dataset.train, "training images (the weights don't say which they were held out from)"
+    count = min(max(default_validation_count(len(train.labels)), 1), len(train.labels) - 1)
+    _, some = split_validation(train, count, told.seed if told is not None else 0)
+    return some, f"{count} {why}"
 
 
-def scores_of(subject: Subject, split: Any) -> tuple[Tensor, Tensor]:
-    """Scores and whether the best is right, of a whole split."""
+def scores_of(subject: Subject, split: Split) -> tuple[Tensor, Tensor]:
+    """Return the scores of a whole split, and whether the best one is right."""
     scores, right = [], []
     for batch in subject.dataset.evaluation_batches(split, 250):
         scores.append(subject.run(batch.images).scores)
@@ -101,7 +99,7 @@ def scores_of(subject: Subject, split: Any) -> tuple[Tensor, Tensor]:
 
 
 def analyse(subject: Subject, indices: Tensor, out: Path) -> dict[str, Any]:
-    """Fits, draws, and writes the numbers."""
+    """Fit the temperature, draw the figure and write the numbers."""
     validation, fitted_on = held_out(subject)
     fit_scores, fit_right = scores_of(subject, validation)
     scores, right = scores_of(subject, subject.dataset.test.select(indices))
@@ -125,7 +123,7 @@ def analyse(subject: Subject, indices: Tensor, out: Path) -> dict[str, Any]:
 
 
 def draw(subject: Subject, result: dict[str, Any], out: Path) -> list[Path]:
-    """Accuracy against confidence, and how many images there are in each bin."""
+    """Draw accuracy against confidence, and the number of images in each bin."""
     figure = new_figure(7.0, 4.2)
     grid = figure.subplots(2, 2, sharex=True, height_ratios=[3, 1])
     for column, (name, colour) in enumerate((("before", BLUE), ("after", ORANGE))):

@@ -16,7 +16,7 @@ TITLES = {
 
 
 def draw_cumulative(result: dict[str, Any], *others: dict[str, Any]) -> "Figure":
-    """The paper's four panels: mean cumulative variance against the number of components; `others` for comparison."""
+    """Draw the paper's four panels: mean cumulative variance against the number of components; `others` for comparison."""
     figure = new_figure(7.2, 5.4)
     panels = figure.subplots(2, 2, sharex=True, sharey=True).flat
     components = list(range(1, len(result["table"]["x"]["cumulative_percent"]) + 1))
@@ -50,7 +50,7 @@ def draw_cumulative(result: dict[str, Any], *others: dict[str, Any]) -> "Figure"
 
 
 def draw_classes(result: dict[str, Any], class_names: tuple[str, ...]) -> "Figure":
-    """The first component's share for each class."""
+    """Draw the first component's share for each class."""
     figure = new_figure(max(6.0, 0.7 * len(class_names)), 3.2)
     axes = figure.subplots()
     width = 0.8 / len(result["table"])
@@ -67,15 +67,19 @@ def draw_classes(result: dict[str, Any], class_names: tuple[str, ...]) -> "Figur
 
 
 def draw_linear(result: dict[str, Any]) -> "Figure":
-    """R squared of the linear read-out: a bar a transformation, a dot a class."""
+    """Draw R squared of the linear read-out: one bar per transformation, one dot per class."""
     figure = new_figure(5.6, 3.0)
     axes = figure.subplots()
     rows = list(result["linear"].items())
     for n, (_, entry) in enumerate(rows):
-        axes.barh(n, entry["r_squared"], color=BLUE, height=0.6)
+        r_squared = entry["r_squared"]
+        if r_squared is None:
+            axes.text(0.02, n, "too few images", va="center", color=GREY)
+            continue
+        axes.barh(n, r_squared, color=BLUE, height=0.6)
         dots = [v for v in entry["by_class"] if v is not None]
         axes.plot([max(v, 0) for v in dots], [n] * len(dots), "o", ms=4, mfc="white", mec=ORANGE, mew=1.2)
-        axes.text(1.02, n, f"{entry['r_squared']:.2f}", va="center")
+        axes.text(1.02, n, f"{r_squared:.2f}", va="center")
     axes.set_yticks(
         range(len(rows)), [f"{k} ({e['low']:g} to {e['high']:g} {e['unit']})" for k, e in rows], fontsize=8
     )
@@ -87,7 +91,7 @@ def draw_linear(result: dict[str, Any]) -> "Figure":
 
 
 def draw_all(result: dict[str, Any], class_names: tuple[str, ...], out: Path) -> list[Path]:
-    """Writes every figure of a result."""
+    """Write every figure of a result."""
     written = save_figure(draw_cumulative(result), out, "equivariance")
     written += save_figure(draw_classes(result, class_names), out, "equivariance-classes")
     return written + save_figure(draw_linear(result), out, "equivariance-linear")

@@ -221,10 +221,13 @@ def _open(
     weights: str, dataset: str | None, data_dir: Path | None, device: str, threads: int | None
 ) -> "Subject":
     from capsnet.analysis.plotting import new_figure
-    from capsnet.analysis.subject import open_subject
+    from capsnet.analysis.subject import Subject
+    from capsnet.devices import choose_device, set_threads
+    from capsnet.opening import open_weights
 
-    new_figure(1, 1)  # matplotlib is missed before anything is computed
-    return open_subject(weights, dataset, data_dir=data_dir, device=device, threads=threads)
+    new_figure(1, 1)  # a missing matplotlib is reported before anything is computed
+    set_threads(threads)
+    return Subject(open_weights(weights, dataset, data_dir=data_dir), choose_device(device))
 
 
 def _finish(result: dict[str, Any], subject: "Subject", out: Path, name: str, json: bool) -> None:

@@ -30,11 +30,11 @@ def ensemble(
 
     Args:
         runs: Run folders, folders of `capsnet trials` (all their runs), or weights.
-        best: Only the so many with the lowest validation error.
-        above: Only those with a validation accuracy above this, such as 0.997.
-        select_on_test: Choose by the test error instead, as the paper did; the result is labelled so.
-        patches: Crops of each test image whose scores are averaged first, for cropped data sets (smallNORB).
-        data_dir: Where data sets are looked for first.
+        best: Keep the N runs with the lowest validation error.
+        above: Keep the runs with a validation accuracy above this, such as 0.997.
+        select_on_test: Choose by the test error instead, as the paper did; the result says so.
+        patches: Average each network's scores over this many crops of each test image first, for cropped data sets (smallNORB).
+        data_dir: The folder to look for data sets in first.
         out: Also write the result to this JSON file.
         json: Print one JSON document.
     """
@@ -63,7 +63,7 @@ def ensemble(
 
 
 def show(result: dict[str, Any]) -> None:
-    """The members in order, and what each adds."""
+    """Print the members in order, and what each adds."""
     keys = [key for key in result["members"][0] if key.startswith("test_")]
     count, selected_on = len(result["members"]), result["selected_on"]
     how = f"chosen by {selected_on} error" if selected_on else "none chosen"

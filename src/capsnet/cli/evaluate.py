@@ -27,35 +27,28 @@ def evaluate(
 
     Args:
         weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
-        dataset: A data set's name; the one the weights were trained on when left out.
-        patches: Crops of each image to average over, where the data set has crops (13 are Hinton's).
-        pairs: Test pairs for each digit, on MultiMNIST (1000 are the paper's).
-        data_options: The data set's own, such as views=azimuth_familiar; those of training count too when no data set is named.
+        dataset: A data set's name or path; by default the one the weights were trained on.
+        patches: Average the scores over this many crops of each image, where the data set is cropped (Hinton uses 13).
+        pairs: The number of test pairs per digit, on MultiMNIST (the paper uses 1000).
+        data_options: The data set's own options, such as views=azimuth_familiar; they override those of training.
         device: auto, cpu, cuda or mps.
-        threads: Of the CPU; all when left out.
-        data_dir: Where data sets are looked for first.
+        threads: The number of CPU threads; all by default.
+        data_dir: The folder to look for data sets in first.
         json: Print one JSON document.
     """
     import torch
 
-    from capsnet.data import load_dataset
     from capsnet.devices import choose_device, set_threads
     from capsnet.evaluate.metrics import evaluate as run
-    from capsnet.saving import load
-    from capsnet.train.prepare import check_fits
+    from capsnet.opening import open_weights
 
-    set_threads(threads)
-    where = choose_device(device)
-    model = load(weights)
-    name = dataset or model.card.provenance.get("dataset")
-    if name is None:
-        raise CapsNetError(f"The weights '{weights}' don't say what they were trained on; name a data set.")
-    options = model.card.provenance.get("dataset_options", {}) if dataset is None else {}
-    options |= parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
     if patches < 1:
         raise CapsNetError(f"--patches is at least 1; got {patches}.")
-    data = load_dataset(name, data_dir=data_dir, **options)
-    check_fits(model, data, weights)
+    set_threads(threads)
+    where = choose_device(device)
+    options = parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
+    opened = open_weights(weights, dataset, data_dir=data_dir, **options)
+    model, data, name = opened.model, opened.dataset, opened.dataset_name
     model.to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
     with Progress(console=console.errors, transient=True, disable=not console.errors.is_terminal) as bar:
         task = bar.add_task("testing", total=data.test_images)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
 from capsnet.errors import CapsNetError
 
 
@@ -18,17 +18,19 @@ def export(
     out: Path,
     format: Literal["onnx", "int8"] = "onnx",
     dataset: Maybe[str] = None,
+    data_options: Pairs = (),
     data_dir: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Write ONNX files: the encoder, the decoder and both in one, checked against torch before they are kept.
+    """Write ONNX files (the encoder, the decoder, and both in one), checked against torch before they are kept.
 
     Args:
         weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
-        out: The folder to make; one that holds anything already is not touched.
-        format: onnx is float32; int8 is a quarter of its size, calibrated on training images and tested.
-        dataset: Whose images the files are judged by; the one the weights were trained on when left out.
-        data_dir: Where data sets are looked for first.
+        out: The folder to create; it must be new or empty.
+        format: onnx is float32; int8 is a quarter of the size, calibrated on training images and tested.
+        dataset: The data set, by name or path, that the files are tested on; by default the one the weights were trained on.
+        data_options: The data set's own options; they override those of training.
+        data_dir: The folder to look for data sets in first.
         json: Print the card as one JSON document.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
@@ -38,10 +40,10 @@ def export(
             )
     from capsnet.export.images import find_dataset
     from capsnet.export.write import export_model
-    from capsnet.saving import load
+    from capsnet.opening import open_weights
 
-    model = load(weights)
-    found, why_not = find_dataset(model, weights, dataset, data_dir)
+    opened = open_weights(weights, dataset, data_dir=data_dir, **parse_pairs(data_options, "--data-options"))
+    found, why_not = find_dataset(opened, required=dataset is not None)
     if found is None and format == "onnx":
         console.errors.print(
             f"Random images are compared, since {why_not}.", style="yellow", markup=False, soft_wrap=True
@@ -50,7 +52,7 @@ def export(
     def say(text: str) -> None:
         console.errors.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
-    card = export_model(model, out, format=format, dataset=found, why_no_dataset=why_not, say=say)
+    card = export_model(opened.model, out, format=format, dataset=found, why_no_dataset=why_not, say=say)
     if json:
         console.print_json(card)
     else:

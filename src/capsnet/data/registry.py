@@ -106,7 +106,7 @@ def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) 
         options: the data set's own.
     """
     load = _path_loader(name) or get_dataset_info(name).load
-    first, *known = inspect.signature(load).parameters
+    first, known = next(iter(inspect.signature(load).parameters)), option_names(name)
     for option in options:
         if option not in known:
             its = f"its options: {', '.join(known)}." if known else "it has no options."
@@ -114,6 +114,21 @@ def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) 
     if first == "data_dir":
         return load(Path(data_dir) if data_dir is not None else None, **options)
     return load(Path(name).expanduser(), **options)
+
+
+def is_path(name: str) -> bool:
+    """Tell whether `name` is the path of your own data rather than a registered name."""
+    return _path_loader(name) is not None
+
+
+def option_names(name: str) -> list[str]:
+    """List the options that `load_dataset` takes for a data set."""
+    return list(inspect.signature(_path_loader(name) or get_dataset_info(name).load).parameters)[1:]
+
+
+def is_here(name: str, data_dir: Path | None = None) -> bool:
+    """Tell whether a data set is on this machine, so that reading it downloads nothing."""
+    return is_path(name) or get_dataset_info(name).find(data_dir) is not None
 
 
 def _path_loader(name: str) -> Callable[..., "DataSet"] | None:

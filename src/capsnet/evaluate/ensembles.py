@@ -1,39 +1,40 @@
 """Ensembles: the mean of several networks' scores, from the predictions that their runs kept.
 
-Members are taken in the order of their validation error, so that the choice owes nothing to the test images. The paper
-chose on the test set (MNIST accuracy above 0.9973, MultiMNIST above 0.9470, smallNORB the best two); `select_on_test`
-does that too, and the result says so.
+Members are ordered by their validation error, so the choice does not use the test images. The paper chose on the test set
+(MNIST accuracy above 0.9973, MultiMNIST above 0.9470, smallNORB the best two); `select_on_test` does that too, and the
+result says so. Classes are matched by name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from capsnet.data import load_dataset
 from capsnet.errors import CapsNetError
-from capsnet.evaluate.compare import RESULT, finished_runs
+from capsnet.evaluate.compare import RESULT, SUB_FOLDER, finished_runs
 from capsnet.evaluate.predictions import FILE, Predictions, predict_test, read_predictions
 from capsnet.files import read_json
-from capsnet.saving import load
+from capsnet.opening import open_weights
+from capsnet.saving import has_weights, load_card
 
 
 @dataclass(frozen=True)
 class Member:
-    """A network and its scores on the test set."""
+    """A network and its scores on the test set; `class_names` is empty when the names are unknown."""
 
     run: str
     seed: int | None
     dataset: str
     validation_error_percent: float | None
     predictions: Predictions
+    class_names: tuple[str, ...] = ()
 
 
 def open_members(places: Sequence[str], *, data_dir: Path | None = None, patches: int = 1) -> list[Member]:
-    """Runs, all runs of trials folders, and weights by name; those without kept predictions are tested now."""
+    """Open runs, all runs of trials folders, and weights by name; those without kept predictions are tested now."""
     members = []
     for place in places:
         path = Path(place)
@@ -43,6 +44,7 @@ def open_members(places: Sequence[str], *, data_dir: Path | None = None, patches
     sets = {member.dataset for member in members}
     if len(sets) > 1:
         raise CapsNetError(f"An ensemble is of one data set; these are of {', '.join(sorted(sets))}.")
+    members = [members[0], *(in_order_of(members[0], member) for member in members[1:])]
     for member in members[1:]:
         if not member.predictions.same_images(members[0].predictions):
             raise CapsNetError(f"'{member.run}' and '{members[0].run}' were not tested on the same images.")
@@ -50,6 +52,7 @@ def open_members(places: Sequence[str], *, data_dir: Path | None = None, patches
 
 
 def open_member(place: str, folder: Path | None, data_dir: Path | None, patches: int) -> Member:
+    """Read the predictions that a run kept, or make them."""
     if folder is not None and patches == 1 and (folder / FILE).is_file():
         result = read_json(folder / RESULT)
         return Member(
@@ -58,14 +61,39 @@ def open_member(place: str, folder: Path | None, data_dir: Path | None, patches:
             result["dataset"],
             result["validation_error_percent"],
             read_predictions(folder),
+            load_card(folder).class_names if has_weights(folder) else (),
         )
-    model = load(folder or place)
-    told, score = model.card.provenance, model.card.score
-    if "dataset" not in told:
-        raise CapsNetError(f"The weights '{place}' don't say what they were trained on.")
-    predictions = predict_test(model, load_dataset(told["dataset"], data_dir=data_dir), patches=patches)
-    error = score.get("validation_error_percent")
-    return Member(str(folder or place), told.get("seed"), told["dataset"], error, predictions)
+    opened = open_weights(folder or place, data_dir=data_dir)
+    card, dataset = opened.model.card, opened.dataset
+    predictions = predict_test(opened.model, dataset, patches=patches)
+    error = card.score.get("validation_error_percent")
+    name = card.provenance["dataset"]
+    return Member(
+        str(folder or place), card.provenance.get("seed"), name, error, predictions, dataset.class_names
+    )
+
+
+def in_order_of(first: Member, member: Member) -> Member:
+    """Put a member's classes into the first one's order, by name; refuse one that has other classes."""
+    if not first.class_names or not member.class_names or first.class_names == member.class_names:
+        return member
+    if set(first.class_names) != set(member.class_names):
+        raise CapsNetError(f"'{member.run}' and '{first.run}' have different classes.")
+    there = torch.tensor([member.class_names.index(name) for name in first.class_names])
+    here = there.argsort()  # the first member's number of each of this member's classes
+    predictions = Predictions(member.predictions.scores[:, there], here[member.predictions.classes])
+    return replace(member, predictions=predictions, class_names=first.class_names)
+
+
+def short_names(runs: Sequence[str]) -> list[str]:
+    """Name each run by the end of its path: as many folders as tell the runs apart, so that no path of this machine is kept."""
+    parts = [Path(run).parts for run in runs]
+    # A trial's own folder, such as s0, says nothing without that of its trials.
+    count = 2 if any(SUB_FOLDER.fullmatch(part[-1]) for part in parts if part) else 1
+    longest = max(map(len, parts), default=1)
+    while count < longest and len({part[-count:] for part in parts}) < len(set(parts)):
+        count += 1
+    return ["/".join(part[-count:]).lstrip("/") for part in parts]
 
 
 def choose(
@@ -75,7 +103,7 @@ def choose(
     above: float | None = None,
     select_on_test: bool = False,
 ) -> list[Member]:
-    """The members by their error, lowest first: the `best` ones, those with an accuracy `above`, or all."""
+    """Sort the members by their error, lowest first, and keep the `best` ones, those with an accuracy `above`, or all."""
 
     def error(member: Member) -> float:
         if select_on_test:
@@ -98,22 +126,22 @@ def choose(
 
 
 def mean_scores(members: Sequence[Member]) -> Predictions:
-    """The ensemble's own predictions."""
+    """Average the members' scores: the ensemble's own predictions."""
     scores = torch.stack([member.predictions.scores.double() for member in members])
     return Predictions(scores.mean(dim=0), members[0].predictions.classes)
 
 
 def answers(predictions: Predictions) -> Tensor:
-    """The classes that are said to be there (N, K), in order."""
+    """Return the K classes that each image is said to show (N, K), in order."""
     k = predictions.classes.shape[1]
     return predictions.scores.topk(k, dim=1).indices.sort(dim=1).values
 
 
 def describe_ensemble(members: Sequence[Member], *, selected_on: str | None) -> dict[str, Any]:
-    """Each member, the ensemble, and with 1, 2, ... of them: its error and how many images all agree on.
+    """Describe each member, the ensemble, and for the first 1, 2, ... members the error and how many images all agree on.
 
     Args:
-        selected_on: validation or test, or None for members that were not chosen.
+        selected_on: validation or test; None when all members were taken.
     """
     curve, agreed = [], None
     first = answers(members[0].predictions)
@@ -130,14 +158,12 @@ def describe_ensemble(members: Sequence[Member], *, selected_on: str | None) -> 
         "images": len(together.classes),
         "members": [
             {
-                "run": "/".join(
-                    Path(member.run).parts[-3:]
-                ),  # where the folders lie is this machine's affair
+                "run": name,
                 "seed": member.seed,
                 "validation_error_percent": member.validation_error_percent,
                 **{f"test_{k}": v for k, v in member.predictions.named_errors().items()},
             }
-            for member in members
+            for name, member in zip(short_names([member.run for member in members]), members, strict=True)
         ],
         "ensemble": {
             "errors": int(together.wrong().sum()),

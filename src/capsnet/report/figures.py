@@ -7,8 +7,10 @@ from typing import NamedTuple
 from capsnet.analysis import calibration, errors, perturb, reconstruct, routing
 from capsnet.analysis.equivariance_figures import draw_classes, draw_cumulative, draw_linear
 from capsnet.analysis.plotting import save_figure
-from capsnet.analysis.subject import Subject, open_subject
+from capsnet.analysis.subject import Subject
+from capsnet.devices import choose_device
 from capsnet.errors import CapsNetError
+from capsnet.opening import open_weights
 from capsnet.registry import create_model
 from capsnet.report.curves import draw_curves
 from capsnet.report.drawings import draw_architecture, draw_routing
@@ -51,7 +53,7 @@ def draw_all(
 
 def _open(name: str, data_dir: Path | None, say: Callable[[str], None]) -> Subject | None:
     try:
-        return open_subject(name, data_dir=data_dir)
+        return Subject(open_weights(name, data_dir=data_dir), choose_device("auto"))
     except CapsNetError as error:
         say(f"leaving out {name}: {error}")
         return None
@@ -102,7 +104,7 @@ def equivariance_figures(results: Results, out: Path) -> list[Picture]:
     first = {k: v["first_component_percent"] for k, v in record["table"].items()}
     alt = "Share of variance in the first component: " + ", ".join(f"{k} {v:.1f} %" for k, v in first.items())
     linear = "R squared of the linear read-out: " + ", ".join(
-        f"{k} {v['r_squared']:.2f}" for k, v in record["linear"].items()
+        f"{k} {v['r_squared']:.2f}" for k, v in record["linear"].items() if v["r_squared"] is not None
     )
     count = f"{record['images']:,} test images"
     return [

@@ -137,6 +137,9 @@ def linear_table(results: Results) -> Table:
         cells = []
         for name in names:
             value = record["linear"][name]["r_squared"]
+            if value is None:  # too few images
+                cells.append(plain("-"))
+                continue
             key = f"linear.{name}.r_squared"
             cells.append(Cell(lines=(Number(f"{value:.2f}", "", value, key, (record["file"],)),)))
         rows.append([plain(record["model"]), number(f"{record['linear_images']:,}"), *cells])

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import CapsNetError
+from capsnet.opening import open_weights
 from capsnet.predict import describe_scores
-from capsnet.saving import load
 from capsnet.serve.batching import Sized
 
 INCLUDES = ("poses", "coupling", "reconstructions", "input")
@@ -47,14 +47,15 @@ class Engine:
     """A model with what its card says about pictures and class names."""
 
     def __init__(self, weights: str) -> None:
-        model = load(weights)
+        self.opened = open_weights(weights)
+        model = self.opened.model
         if not model.card.preprocessing:
             raise CapsNetError(f"The weights '{weights}' don't say how a picture is prepared for them.")
         self.weights = weights
         self.model = model
         self.preprocessing = Preprocessing.from_dict(model.card.preprocessing)
         self.num_classes = model.architecture.num_classes
-        self.class_names = model.card.class_names or tuple(str(n) for n in range(self.num_classes))
+        self.class_names = model.card.names_of(self.num_classes)
         blank = torch.zeros(1, *(self.model.image_shape[0], *self.stored_size), dtype=torch.uint8)
         with torch.inference_mode():
             output = model(self.preprocessing.apply(blank), coupling=True)

@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
-from capsnet.data import get_dataset_info, list_datasets, load_dataset
+from capsnet.data import list_datasets
 from capsnet.data.base import Split
+from capsnet.errors import CapsNetError
 from capsnet.serve.engine import Engine, to_pixels
 
 
@@ -16,9 +17,10 @@ class Samples:
     """
 
     def __init__(self, engine: Engine) -> None:
-        name = engine.model.card.provenance.get("dataset")
+        told = engine.opened.trained_on
         known = {info.name for info in list_datasets()}
-        self.name = name if name in known and get_dataset_info(name).find(None) is not None else None
+        self.name = told.dataset if told and told.dataset in known and engine.opened.data_is_here else None
+        self._opened = engine.opened
         self.class_names = engine.class_names
         self._shape = (engine.model.image_shape[0], *engine.stored_size)
         self._test: Split | None = None
@@ -28,7 +30,11 @@ class Samples:
         if self.name is None:
             return None
         if self._test is None:
-            self._test = load_dataset(self.name).test
+            try:
+                self._test = self._opened.dataset.test
+            except CapsNetError:  # the data set has changed, and no longer fits
+                self.name = None
+                return None
         if tuple(self._test.images.shape[1:]) != self._shape:
             return None
         labels = self._test.labels

@@ -10,6 +10,7 @@ from torch import Generator
 from capsnet.card import Card
 from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
+from capsnet.data.registry import is_path
 from capsnet.evaluate.cost import count_operations, count_parameters
 from capsnet.evaluate.metrics import Evaluation, evaluate
 from capsnet.evaluate.predictions import Recorder
@@ -42,6 +43,9 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
         preprocessing=dataset.preprocessing.to_dict(),
         provenance={
             "dataset": dataset.name,
+            **(
+                {"place": str(Path(config.dataset).expanduser().resolve())} if is_path(config.dataset) else {}
+            ),
             "dataset_options": dict(config.dataset_options),
             "recipe": config.recipe.name,
             "seed": config.seed,
@@ -49,6 +53,8 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
             "validation": config.validation,
             "hold_out": config.hold_out,
             "fold": config.fold,
+            "limit": config.limit,
+            "data": dict(dataset.digests),
             "epochs": epochs,
         },
         score=score,

@@ -13,6 +13,7 @@ from capsnet.data.base import DataSet, Split
 from capsnet.data.hold_out import hold_out
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel
+from capsnet.opening import check_fits
 from capsnet.registry import create_model, get_entry
 from capsnet.saving import load
 from capsnet.train.muon import MuonAdamW, mixing_kernels
@@ -119,17 +120,6 @@ def build_model(config: Config, dataset: DataSet) -> CapsuleModel:
         raise CapsNetError(
             f"Model '{config.model}' does not fit data set '{dataset.name}': {error}"
         ) from None
-
-
-def check_fits(model: CapsuleModel, dataset: DataSet, weights: str) -> None:
-    """Weights and data set must agree on the image shape and the number of classes."""
-    if model.image_shape != dataset.image_shape or model.architecture.num_classes != dataset.num_classes:
-        ours = "x".join(map(str, model.image_shape))
-        theirs = "x".join(map(str, dataset.image_shape))
-        raise CapsNetError(
-            f"The weights '{weights}' take {ours} images of {model.architecture.num_classes} classes, but "
-            f"'{dataset.name}' has {theirs} images of {dataset.num_classes} classes."
-        )
 
 
 def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimizer:
