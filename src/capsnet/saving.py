@@ -56,6 +56,13 @@ def save(
         raise CapsNetError(
             "Only a model made by create_model can be saved: others don't say how to build them."
         )
+    for option, value in architecture.options.items():
+        if isinstance(value, torch.nn.Module):
+            raise CapsNetError(
+                f"This model's {option} is a module ({type(value).__name__}), and a weights folder cannot say how to build it; "
+                f"register a function that builds it with @capsnet.models.register_{option} and pass its name, "
+                "or keep model.state_dict() yourself."
+            )
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if half:
         tensors.update({name: tensors[name].half() for name, _ in model.named_parameters()})

@@ -27,6 +27,7 @@ COUNTS = {
     "efficient_capsnet_smallnorb": (151_664, 229_570),
     "hfc": (1_514_187, 0),
     "matrix_capsnet": (316_650, 0),
+    "residual_capsnet": (2_006_872, 0),
     "vb_capsnet": (316_810, 0),
 }
 
@@ -37,6 +38,7 @@ SMALL: dict[str, dict] = {
     "da_capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
     "cnn_sabour": {"channels": (8, 8, 4), "image_shape": (1, 12, 12)},
     "matrix_capsnet": {"types": (8, 4, 4, 4)},
+    "residual_capsnet": {"image_shape": (3, 16, 20), "widths": (8, 16, 16)},
     "vb_capsnet": {"types": (8, 4, 4, 4)},
 }
 

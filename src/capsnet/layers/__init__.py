@@ -1,5 +1,6 @@
 """Building blocks, one idea a file; each works inside anyone's own nn.Module."""
 
+from capsnet.layers.capsule_head import CapsuleHead
 from capsnet.layers.conv_capsules import ClassCapsules, ConvCapsules, MatrixPrimaryCapsules
 from capsnet.layers.conv_primary import ConvPrimaryCapsules
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
@@ -7,6 +8,7 @@ from capsnet.layers.dense import DenseCapsules
 from capsnet.layers.primary import PrimaryCapsules
 
 __all__ = [
+    "CapsuleHead",
     "ClassCapsules",
     "ConvCapsules",
     "ConvDecoder",

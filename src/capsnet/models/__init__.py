@@ -11,8 +11,10 @@ from capsnet.models import (
     efficient_capsnet,
     hfc,
     matrix_capsnet,
+    residual_capsnet,
     vb_capsnet,
 )
+from capsnet.models.backbones import register_backbone
 from capsnet.models.base import CapsuleModel, Output, SoftmaxModel
 
 __all__ = [
@@ -29,5 +31,7 @@ __all__ = [
     "efficient_capsnet",
     "hfc",
     "matrix_capsnet",
+    "register_backbone",
+    "residual_capsnet",
     "vb_capsnet",
 ]

@@ -11,7 +11,6 @@ Letters: B batch, I input capsules, J classes, D pose size, C x H x W image.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, cast
 
 from jaxtyping import Float
@@ -20,8 +19,9 @@ from torch import Tensor, nn
 from capsnet.errors import CapsNetError
 from capsnet.functional.relu_norm import can_fuse, relu_norm
 from capsnet.functional.relu_norm_conv import can_fold, relu_norm_conv
-from capsnet.layers import DenseCapsules, PrimaryCapsules
+from capsnet.layers.capsule_head import CapsuleHead, route_through
 from capsnet.layers.initialisation import he_normal_
+from capsnet.models.backbones import BackboneEncoder
 from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
 from capsnet.registry import ImageShape, register_model
 
@@ -147,21 +147,22 @@ class EfficientEncoder(nn.Module):
         if min(height - kernel[0], width - kernel[1], height - 1, width - 1) < 0:
             sides = "x".join(map(str, image_shape[1:]))
             raise CapsNetError(f"An image of {sides} pixels is too small for this network's convolutions.")
-        self.primary = PrimaryCapsules(
-            CHANNELS[-1], kernel, size=PRIMARY_SIZE, stride=(primary_stride, primary_stride)
+        head = CapsuleHead(
+            CHANNELS[-1],
+            (height, width),
+            num_classes,
+            primary_size=PRIMARY_SIZE,
+            class_size=CLASS_SIZE,
+            kernel=primary_kernel,
+            stride=primary_stride,
+            capsule_layers=capsule_layers,
+            **routing_options,
         )
-        positions = [(n - k) // primary_stride + 1 for n, k in zip((height, width), kernel, strict=True)]
-        first = (CHANNELS[-1] // PRIMARY_SIZE * positions[0] * positions[1], PRIMARY_SIZE)
-        layers = (first, *((int(n), int(d)) for n, d in capsule_layers), (num_classes, CLASS_SIZE))
-        self.capsules = nn.ModuleList(
-            DenseCapsules(*below, *above, **routing_options) for below, above in pairwise(layers)
-        )
+        # By these names published weights know them.
+        self.primary, self.capsules = head.primary, head.capsules
 
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
-        poses, activations, coupled = self.primary(self.blocks(images)), None, None
-        for layer in self.capsules:
-            poses, activations, coupled = layer(poses, activations)
-        assert activations is not None
+        poses, activations, coupled = route_through(self.capsules, self.primary(self.blocks(images)))
         return Output(poses, activations, coupled if coupling else None)
 
 
@@ -171,20 +172,31 @@ def efficient_capsnet(
     num_classes: int,
     *,
     decoder: bool | str = True,
+    backbone: str | nn.Module | None = None,
     activation: str = "relu",
     norm: str = "batch",
     capsule_layers: tuple[tuple[int, int], ...] = (),
     **routing_options: Any,
 ) -> CapsuleModel:
-    """The network of the MNIST experiments, for any image of 19 to 444 pixels a side."""
-    encoder = EfficientEncoder(
-        image_shape,
-        num_classes,
-        activation=activation,
-        norm=norm,
-        capsule_layers=capsule_layers,
-        **routing_options,
-    )
+    """The network of the MNIST experiments, for any image of 19 to 444 pixels a side; or its capsules on another `backbone`."""
+    encoder: nn.Module
+    if backbone is None:
+        encoder = EfficientEncoder(
+            image_shape,
+            num_classes,
+            activation=activation,
+            norm=norm,
+            capsule_layers=capsule_layers,
+            **routing_options,
+        )
+    elif (activation, norm) != ("relu", "batch"):
+        raise CapsNetError(
+            "activation and norm are options of the paper's convolutions; a backbone has its own."
+        )
+    else:
+        encoder = BackboneEncoder(
+            backbone, image_shape, num_classes, capsule_layers=capsule_layers, **routing_options
+        )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
     return capsule_model(encoder, built, image_shape, routing_options.get("routing"))
 
