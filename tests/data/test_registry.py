@@ -32,6 +32,20 @@ def test_an_unknown_option_is_refused() -> None:
         load_dataset("mnist", shift=4)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("multimnist", {"shift": "far"}, "The option shift of 'multimnist' is a whole number, not far"),
+        ("multimnist", {"pairs": True}, "The option pairs of 'multimnist' is a whole number, not True"),
+        ("multimnist", {"pairs": 1.5}, "The option pairs of 'multimnist' is a whole number, not 1.5"),
+        ("toyviews", {"views": ["azimuth"]}, "The option views of 'toyviews' is a word, not"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(name: str, options: dict, sentence: str) -> None:
+    with pytest.raises(CapsNetError, match=sentence):
+        load_dataset(name, **options)
+
+
 def test_public_names_are_there() -> None:
     assert all(getattr(capsnet.data, name) is not None for name in capsnet.data.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -14,7 +14,8 @@ from torch import Generator
 from capsnet.data import load_dataset, smallnorb
 from capsnet.data.base import Split
 from capsnet.data.norb_format import read_matrix
-from capsnet.data.viewpoints import ViewDataSet, channel_statistics, novel_views, vary_view
+from capsnet.data.view_input import channel_statistics, vary_view
+from capsnet.data.viewpoints import ViewDataSet, choose_protocol, norb_views
 from capsnet.errors import CapsNetError
 
 MAGIC = {"uint8": 0x1E3D4C55, "int32": 0x1E3D4C54}
@@ -66,10 +67,11 @@ def test_reads_packed_and_plain_files(folder: Path) -> None:
     assert data.image_shape == (2, 48, 48)
     assert data.class_names == ("animal", "human", "airplane", "truck", "car")
     assert data.train.labels.bincount().tolist() == [18] * 5
-    assert data.train_info is not None
-    assert data.test_info is not None
-    assert set(data.train_info[:, 0].tolist()) == {4}
-    assert set(data.test_info[:, 0].tolist()) == {0}
+    assert data.train_views is not None
+    assert data.test_views is not None
+    assert data.train_views.objects.unique().tolist() == [4, 14, 24, 34, 44]
+    assert data.test_views.objects.unique().tolist() == [0, 10, 20, 30, 40]
+    assert torch.equal(data.groups["objects"], data.train_views.objects)
     assert len(data.digests) == 6
 
 
@@ -195,7 +197,7 @@ def test_hinton_option(folder: Path) -> None:
     ):
         assert images.shape == (8, 2, 32, 32)
         torch.testing.assert_close(images.mean(dim=(1, 2, 3)), torch.zeros(8), atol=1e-5, rtol=0)
-    with pytest.raises(CapsNetError, match="paper and hinton, not 'other'"):
+    with pytest.raises(CapsNetError, match="no pre-processing 'other'; there are: hinton, paper, whole"):
         load(folder, preprocessing="other")
 
 
@@ -223,22 +225,33 @@ def test_no_change_at_the_middle_of_both_ranges(folder: Path) -> None:
 def test_novel_azimuths_and_elevations_are_hintons(folder: Path) -> None:
     table = torch.from_numpy(factorial([4])).long()
     n = len(table)
-    data = load(folder)
-    images = torch.zeros(n, 2, 4, 4, dtype=torch.uint8)
-    split = Split(images, table[:, 0])
-    data = replace(data, train=split, test=split, train_info=table[:, 1:], test_info=table[:, 1:])
-    familiar, novel = novel_views(data, "azimuth")
-    assert familiar.train_info is not None
-    assert novel.test_info is not None
-    assert sorted(set(familiar.train_info[:, 2].tolist())) == [0, 2, 4, 30, 32, 34]
-    assert sorted(set(novel.test_info[:, 2].tolist())) == list(range(6, 30, 2))
+    split = Split(torch.zeros(n, 2, 4, 4, dtype=torch.uint8), table[:, 0])
+    seen = norb_views(table[:, 0], table[:, 1:])
+    objects = {"objects": seen.objects}
+    data = replace(load(folder), train=split, test=split, train_views=seen, test_views=seen, groups=objects)
+    novel, familiar = (choose_protocol(data, views=name) for name in ("azimuth", "azimuth_familiar"))
+    assert familiar.train_views is not None
+    assert novel.test_views is not None
+    assert familiar.train_views.azimuth.unique().tolist() == [0, 20, 40, 300, 320, 340]
+    assert novel.test_views.azimuth.unique().tolist() == list(range(60, 300, 20))
     assert len(familiar.train.labels) == len(familiar.test.labels) == n // 3
     assert len(novel.test.labels) == 2 * n // 3
-    familiar, novel = novel_views(data, "elevation")
-    assert familiar.train_info is not None
-    assert novel.test_info is not None
-    assert sorted(set(familiar.train_info[:, 1].tolist())) == [0, 1, 2]
-    assert sorted(set(novel.test_info[:, 1].tolist())) == [3, 4, 5, 6, 7, 8]
     assert torch.equal(novel.train.labels, familiar.train.labels)
-    with pytest.raises(CapsNetError, match="azimuth and elevation, not 'light'"):
-        novel_views(data, "light")
+    novel, familiar = (choose_protocol(data, views=name) for name in ("elevation", "elevation_familiar"))
+    assert familiar.train_views is not None
+    assert novel.test_views is not None
+    assert familiar.train_views.elevation.unique().tolist() == [30, 35, 40]
+    assert novel.test_views.elevation.unique().tolist() == [45, 50, 55, 60, 65, 70]
+    assert torch.equal(novel.train.labels, familiar.train.labels)
+
+
+def test_the_sizes_are_the_papers_unless_another_is_asked_for(folder: Path) -> None:
+    assert load(folder).preprocessing.resize == (64, 64)
+    assert load(folder, preprocessing="hinton").preprocessing.resize == (48, 48)
+    large = load_dataset("smallnorb", data_dir=folder, image_size=72)
+    assert (large.image_shape, large.preprocessing.resize) == ((2, 72, 72), (96, 96))
+    whole = load_dataset("smallnorb", data_dir=folder, preprocessing="whole", image_size=32)
+    assert whole.preprocessing.apply(whole.test.images[:2]).shape == (2, 2, 32, 32)
+    for size in (19, 257):
+        with pytest.raises(CapsNetError, match="An image size is 20 to 256 pixels"):
+            load_dataset("smallnorb", data_dir=folder, image_size=size)

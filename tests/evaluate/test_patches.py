@@ -3,15 +3,16 @@ import torch
 import capsnet
 from capsnet.data.base import Split
 from capsnet.data.patches import patches
-from capsnet.data.viewpoints import make_view_dataset
+from capsnet.data.view_input import make_view_dataset
+from capsnet.data.viewpoints import norb_views
 from capsnet.evaluate.metrics import evaluate
 
 
 def views(n=6):
     images = torch.randint(0, 256, (n, 2, 96, 96), dtype=torch.uint8)
     labels, info = torch.arange(n) % 5, torch.zeros(n, 4, dtype=torch.long)
-    split = Split(images, labels)
-    return make_view_dataset("toys", split, split, info, info)
+    split, seen = Split(images, labels), norb_views(labels, info)
+    return make_view_dataset("toys", tuple("abcde"), split, split, seen, seen)
 
 
 def test_scores_of_patches_are_averaged_image_by_image():

@@ -10,7 +10,7 @@ from tyro.extras import SubcommandApp
 
 import capsnet
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
 from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ def show(
     per_class: int = 10,
     augment: str = "none",
     seed: int = 0,
+    data_options: Pairs = (),
     data_dir: Maybe[Path] = None,
 ) -> None:
     """Draw a labelled contact sheet, some images of each class, as the network gets them.
@@ -163,13 +164,15 @@ def show(
         per_class: How many images of each class.
         augment: Varied as in training, by an augmentation's name.
         seed: Picks the images and varies them.
+        data_options: The data set's own, such as views=azimuth.
         data_dir: Where data sets are looked for first.
     """
     if not 1 <= per_class <= 100:
         raise CapsNetError(f"A sheet has 1 to 100 images of each class, not {per_class}.")
     from capsnet.data import load_dataset
 
-    sheet = draw_sheet(load_dataset(name, data_dir=data_dir), split, per_class, augment, seed)
+    options = parse_pairs(data_options, "--data-options")
+    sheet = draw_sheet(load_dataset(name, data_dir=data_dir, **options), split, per_class, augment, seed)
     try:
         sheet.save(out, format="PNG")
     except OSError as error:

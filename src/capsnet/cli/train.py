@@ -11,6 +11,7 @@ from tyro.conf import Positional
 from capsnet.cli import console
 from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
 from capsnet.config import Config
+from capsnet.data.registry import usual_hold_out
 from capsnet.errors import CapsNetError
 from capsnet.files import read_json
 from capsnet.train.recipes import get_recipe
@@ -19,6 +20,8 @@ PAPER_MODELS = {
     "multimnist": "efficient_capsnet_multimnist",
     "smallnorb": "efficient_capsnet_smallnorb",
     "toyviews": "efficient_capsnet_smallnorb",
+    "eth80": "efficient_capsnet_smallnorb",
+    "coil100": "efficient_capsnet_smallnorb",
 }
 
 
@@ -66,7 +69,8 @@ def train(
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
         hold_out: images takes them one by one, stretches in runs of the stored order, writers (of MNIST), objects or another
-            grouping of the data set in whole groups, so that none is on both sides; images when left out.
+            grouping of the data set in whole groups, so that none is on both sides; the data set's usual way when left out,
+            which is objects where viewpoints are known, else images.
         fold: Such as 2/5: hold out the second of five fixed parts, the same for every seed, whatever --validation is.
         no_test: Leave the test set unread, while settings are being chosen.
         no_reconstruction: Train without the decoder.
@@ -157,7 +161,12 @@ def settings_from_names(dataset: str | None, model: str | None, recipe: str | No
     if dataset is None:
         raise CapsNetError("Say what to train on: `capsnet train mnist`, or a run again with --config.")
     model = model or PAPER_MODELS.get(dataset, "efficient_capsnet")
-    return Config(dataset=dataset, model=model, recipe=get_recipe(recipe or "quick", dataset, model))
+    return Config(
+        dataset=dataset,
+        model=model,
+        recipe=get_recipe(recipe or "quick", dataset, model),
+        hold_out=usual_hold_out(dataset),
+    )
 
 
 def show_result(result: dict[str, Any], folder: Path) -> None:

@@ -108,13 +108,19 @@ def read_pixels(
     size: tuple[int, int],
     *,
     background: int = 255,
+    mask: Source | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> UInt8[np.ndarray, "c h w"]:
-    """Read the whole picture at `size` (height, width) with 1 channel (grey), 2 (a stereo pair side by side) or 3 (RGB)."""
+    """Read the whole picture at `size` (height, width) with 1 channel (grey), 2 (a stereo pair side by side) or 3 (RGB).
+
+    What is black in the picture file `mask` becomes the background.
+    """
     if channels not in (1, 2, 3):
         raise CapsNetError(f"A picture file cannot be read as {channels} channels; 1, 2 or 3 can.")
     height, width = size
     picture = decode(source, (height, width * (2 if channels == 2 else 1)), max_pixels=max_pixels)
+    if mask is not None:
+        picture = _masked(picture, mask, max_pixels)
     if channels != 2:
         return _fit(picture, channels, size, background)
     half = picture.width // 2
@@ -176,6 +182,18 @@ def _orientation(file: Image.Image) -> int:
     except Exception:
         return 1
     return value if value in range(1, 9) else 1
+
+
+def _masked(picture: Image.Image, mask: Source, max_pixels: int) -> Image.Image:
+    """Make transparent what is black in the mask."""
+    shape = decode(mask, max_pixels=max_pixels).convert("L")
+    if shape.size != picture.size:
+        raise CapsNetError(
+            f"The mask {_name(mask)} is {shape.width} x {shape.height} pixels, its picture {picture.width} x {picture.height}."
+        )
+    picture = picture.convert("RGB")
+    picture.putalpha(shape)
+    return picture
 
 
 def _fit(

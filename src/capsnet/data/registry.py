@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from capsnet.data.download import Progress
 from capsnet.errors import CapsNetError, unknown_name
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from capsnet.data.base import DataSet
 
 # Each registers its data set when imported.
-MODULES = ("mnist", "fashion_mnist", "multimnist", "affnist", "smallnorb", "toyviews.dataset", "cifar10")
+MODULES = (
+    "mnist",
+    "fashion_mnist",
+    "multimnist",
+    "affnist",
+    "smallnorb",
+    "toyviews.dataset",
+    "eth80",
+    "coil100",
+    "cifar10",
+)
 
 Find = Callable[[Path | None], Path | None]
 Fetch = Callable[[Path | None, Progress | None], Path]
@@ -30,7 +40,7 @@ class DataSetInfo:
     """What is known of a data set without reading it.
 
     `find` says where its files are on this machine, if they are; `fetch` downloads them and `make` generates
-    them, where that can be done.
+    them, where that can be done. `hold_out` is how validation images are held out unless a user says.
     """
 
     name: str
@@ -44,6 +54,7 @@ class DataSetInfo:
     find: Find
     fetch: Fetch | None = None
     make: Make | None = None
+    hold_out: str = "images"
 
 
 _DATASETS: dict[str, DataSetInfo] = {}
@@ -59,6 +70,7 @@ def register_dataset(
     find: Find,
     fetch: Fetch | None = None,
     make: Make | None = None,
+    hold_out: str = "images",
 ) -> Callable[[Callable[..., "DataSet"]], Callable[..., "DataSet"]]:
     """Registers the loading function under its own name; the first line of its docstring is the summary."""
 
@@ -76,6 +88,7 @@ def register_dataset(
             find,
             fetch,
             make,
+            hold_out,
         )
         return load
 
@@ -97,6 +110,11 @@ def get_dataset_info(name: str) -> DataSetInfo:
     return known[name]
 
 
+def usual_hold_out(name: str) -> str:
+    """Return how validation images of a data set are held out unless a user says; one by one for a path."""
+    return next((info.hold_out for info in list_datasets() if info.name == name), "images")
+
+
 def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) -> "DataSet":
     """Reads a data set into memory; downloads it when it is nowhere on this machine and can be had.
 
@@ -106,11 +124,13 @@ def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) 
         options: the data set's own.
     """
     load = _path_loader(name) or get_dataset_info(name).load
-    first, known = next(iter(inspect.signature(load).parameters)), option_names(name)
-    for option in options:
+    parameters = inspect.signature(load).parameters
+    first, known = next(iter(parameters)), option_names(name)
+    for option, value in options.items():
         if option not in known:
             its = f"its options: {', '.join(known)}." if known else "it has no options."
             raise CapsNetError(f"Data set '{name}' has no option '{option}'; {its}")
+        _check_kind(name, option, value, parameters[option].annotation)
     if first == "data_dir":
         return load(Path(data_dir) if data_dir is not None else None, **options)
     return load(Path(name).expanduser(), **options)
@@ -129,6 +149,23 @@ def option_names(name: str) -> list[str]:
 def is_here(name: str, data_dir: Path | None = None) -> bool:
     """Tell whether a data set is on this machine, so that reading it downloads nothing."""
     return is_path(name) or get_dataset_info(name).find(data_dir) is not None
+
+
+KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+
+
+def _check_kind(name: str, option: str, value: Any, annotation: Any) -> None:
+    """Refuse an option's value of another type than the loading function takes; from a command line any may come."""
+    kinds = [get_origin(kind) or kind for kind in get_args(annotation) or (annotation,)]
+    if not any(kind in KINDS for kind in kinds):
+        return
+    if isinstance(value, str | bool):  # a text is a sequence too, and true is a number
+        fits = type(value) in kinds
+    else:
+        fits = isinstance(value, tuple(kinds)) or (isinstance(value, int) and float in kinds)
+    if not fits:
+        words = [KINDS[kind] for kind in kinds if kind in KINDS]
+        raise CapsNetError(f"The option {option} of '{name}' is {' or '.join(words)}, not {value}.")
 
 
 def _path_loader(name: str) -> Callable[..., "DataSet"] | None:

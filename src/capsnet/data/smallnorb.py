@@ -70,21 +70,28 @@ def _read(path: Path, name: str) -> Any:
     class_names=CLASS_NAMES,
     licence="research only",
     find=find,
+    hold_out="objects",
     fetch=fetch,
 )
 def smallnorb(
-    data_dir: Path | None = None, preprocessing: str = "paper", views: str | None = None
+    data_dir: Path | None = None,
+    preprocessing: str = "paper",
+    image_size: int | None = None,
+    objects: str = "new",
+    views: str | None = None,
 ) -> "DataSet":
     """Toys from many viewpoints, stereo (LeCun, Huang, Bottou 2004).
 
     Args:
-        preprocessing: "paper" (2x48x48) or "hinton" (2x32x32).
-        views: a novel-viewpoint protocol; see `capsnet.data.viewpoints.choose_views`.
+        preprocessing: "paper" (2x48x48), "hinton" (2x32x32) or "whole"; see `capsnet.data.view_input`.
+        image_size: the side of the network's images, in place of those.
+        objects, views: which objects and viewpoints train and test; see `capsnet.data.viewpoints`.
     """
     import torch
 
     from capsnet.data.base import Split
-    from capsnet.data.viewpoints import choose_views, make_view_dataset
+    from capsnet.data.view_input import make_view_dataset
+    from capsnet.data.viewpoints import choose_protocol, norb_views
 
     folder = find(data_dir) or fetch(data_dir)
     splits, infos, digests = [], [], {}
@@ -108,6 +115,14 @@ def smallnorb(
         infos.append(torch.from_numpy(info).long())
     (train, test), (train_info, test_info) = splits, infos
     whole = make_view_dataset(
-        "smallnorb", train, test, train_info, test_info, preprocessing=preprocessing, digests=digests
+        "smallnorb",
+        CLASS_NAMES,
+        train,
+        test,
+        norb_views(train.labels, train_info),
+        norb_views(test.labels, test_info),
+        preprocessing=preprocessing,
+        image_size=image_size,
+        digests=digests,
     )
-    return choose_views(whole, views)
+    return choose_protocol(whole, objects, views)

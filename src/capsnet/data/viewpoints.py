@@ -1,168 +1,111 @@
-"""Data sets of objects seen from known viewpoints (smallNORB, toyviews): pre-processing, augmentation, novel-view protocols.
+"""Objects seen from known viewpoints (smallNORB, toyviews, ETH-80, COIL-100): which images train, and which test.
 
-Paper (Mazzia et al. 2021): standardise each channel by the training set, resize 96 -> 64, train on random 48x48 crops with a
-brightness shift U(-2, 2) and a contrast factor U(0.5, 1.5) about each channel's mean; test on the centre crop.
-Hinton et al. 2018: resize to 48, brightness +-63/255, contrast 0.2..1.8, random 32x32 crop, then standardise each image.
+Two questions, two options of these data sets. `objects`: "new" tests on objects that are not in the training set, "same" on
+the training objects. `views`: without it every viewpoint is on both sides; "azimuth" and "elevation" train on familiar
+viewpoints only and test on the novel ones, as Hinton et al. 2018 do; "azimuth_familiar" and "elevation_familiar" test the
+same training on the familiar viewpoints, so that systems can be compared where they are equally good on those.
 
-Letters: N images, B batch, C x H x W image.
+Familiar azimuths are a third of the circle about the front, from -60 degrees to below 60; familiar elevations are those up to
+40 degrees. On smallNORB these are Hinton's six azimuths and three elevations.
+
+Letters: N images.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int, UInt8
-from torch import Generator, Tensor
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from capsnet.data.base import DataSet, Split
-from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import CapsNetError, unknown_name
 
-CLASS_NAMES = ("animal", "human", "airplane", "truck", "car")
-INSTANCE, ELEVATION, AZIMUTH, LIGHTING = range(4)
-FAMILIAR_AZIMUTHS = (300, 320, 340, 0, 20, 40)
-FAMILIAR_ELEVATIONS = (0, 1, 2)
+FAMILIAR_AZIMUTHS = (-60, 60)
+HIGHEST_FAMILIAR_ELEVATION = 40
+PROTOCOLS = ("azimuth", "azimuth_familiar", "elevation", "elevation_familiar")
+
+
+class Views(NamedTuple):
+    """What each image shows and from where. Angles are in degrees; `objects` are numbers that no two objects share."""
+
+    objects: Int[Tensor, "n"]
+    elevation: Int[Tensor, "n"]
+    azimuth: Int[Tensor, "n"]
+    lighting: Int[Tensor, "n"]
+
+    def select(self, rows: Int[Tensor, "m"]) -> "Views":
+        """Return the given rows, in the given order."""
+        return Views(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True)
 class ViewDataSet(DataSet):
-    """`train_info` and `test_info` have a row an image: instance, elevation 0..8, azimuth 0, 2, .., 34 (in tens of degrees),
-    lighting 0..5."""
+    """A data set whose images have known viewpoints."""
 
-    train_info: Int[Tensor, "n 4"] | None = None
-    test_info: Int[Tensor, "m 4"] | None = None
-
-
-def make_view_dataset(
-    name: str,
-    train: Split,
-    test: Split,
-    train_info: Int[Tensor, "n 4"],
-    test_info: Int[Tensor, "m 4"],
-    *,
-    preprocessing: str = "paper",
-    digests: dict[str, str] | None = None,
-) -> ViewDataSet:
-    """The set with the paper's or Hinton's pre-processing and augmentation."""
-    channels = train.images.shape[1]
-    if preprocessing == "paper":
-        mean, std = channel_statistics(train.images)
-        prepare = Preprocessing("picture", 255.0, mean, std, resize=(64, 64), crop=(48, 48))
-        vary = partial(vary_view, preprocessing=prepare, brightness=2.0, contrast=(0.5, 1.5), crop_first=True)
-    elif preprocessing == "hinton":
-        prepare = Preprocessing("picture", 255.0, resize=(48, 48), crop=(32, 32), per_image=True)
-        vary = partial(vary_view, preprocessing=prepare, brightness=63 / 255, contrast=(0.2, 1.8))
-    else:
-        raise CapsNetError(f"'{name}' has the pre-processings paper and hinton, not '{preprocessing}'.")
-    assert prepare.crop is not None
-    return ViewDataSet(
-        name=name,
-        train=train,
-        test=test,
-        class_names=CLASS_NAMES,
-        preprocessing=prepare,
-        image_shape=(channels, *prepare.crop),
-        augmentations={preprocessing: vary},
-        digests=digests or {},
-        train_info=train_info,
-        test_info=test_info,
-    )
+    train_views: Views | None = None
+    test_views: Views | None = None
 
 
-def vary_view(
-    images: UInt8[Tensor, "b c h0 w0"],
-    generator: Generator,
-    *,
-    preprocessing: Preprocessing,
-    brightness: float,
-    contrast: tuple[float, float],
-    crop_first: bool = False,
-) -> Float[Tensor, "b c h w"]:
-    """A random crop with random brightness and contrast, the same for both eyes; contrast is about each channel's mean."""
-    b, device = len(images), generator.device
-    amount = torch.rand(b, 2, generator=generator, device=device)
-    place = torch.rand(b, 2, generator=generator, device=device)
-    x = preprocessing.resized(images)
-    if crop_first:
-        x = random_crop(x, preprocessing.crop, place)
-    shift = (2 * amount[:, 0] - 1) * brightness
-    factor = contrast[0] + (contrast[1] - contrast[0]) * amount[:, 1]
-    mean = x.mean(dim=(2, 3), keepdim=True)
-    x = (x - mean) * factor.view(b, 1, 1, 1) + (mean + shift.view(b, 1, 1, 1))
-    if not crop_first:
-        x = random_crop(x, preprocessing.crop, place)
-    return preprocessing.finish(x)
+def norb_views(labels: Int[Tensor, "n"], info: Int[Tensor, "n 4"]) -> Views:
+    """Read smallNORB's info: instance 0..9 of its category, elevation 0..8, azimuth in tens of degrees, lighting."""
+    instance, elevation, azimuth, lighting = info.unbind(dim=1)
+    return Views(10 * labels + instance, 30 + 5 * elevation, 10 * azimuth, lighting)
 
 
-def random_crop(
-    x: Float[Tensor, "b c h0 w0"], size: tuple[int, int] | None, place: Float[Tensor, "b 2"]
-) -> Float[Tensor, "b c h w"]:
-    """A crop for each image, `place` in [0, 1) from the top and the left."""
-    if size is None:
-        return x
-    b, _, height, width = x.shape
-    top = (place[:, :1] * (height - size[0] + 1)).long()
-    left = (place[:, 1:] * (width - size[1] + 1)).long()
-    rows = top + torch.arange(size[0], device=x.device)
-    columns = left + torch.arange(size[1], device=x.device)
-    batch = torch.arange(b, device=x.device)[:, None, None]
-    return x.movedim(1, -1)[batch, rows[:, :, None], columns[:, None]].movedim(-1, 1).contiguous()
-
-
-def channel_statistics(images: UInt8[Tensor, "n c h w"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel, of pixels / 255, exact: from a histogram, some images at a time."""
-    counts = torch.zeros(images.shape[1], 256, dtype=torch.float64)
-    for part in images.split(500):
-        for channel in range(images.shape[1]):
-            counts[channel] += torch.histc(part[:, channel].float(), 256, 0, 256).double()
-    levels = torch.arange(256, dtype=torch.float64) / 255
-    share = counts / counts.sum(dim=1, keepdim=True)
-    mean = (share * levels).sum(dim=1)
-    std = (share * (levels - mean[:, None]).square()).sum(dim=1).sqrt()
-    return tuple(mean.tolist()), tuple(std.clamp_min(1e-6).tolist())
-
-
-def novel_views(data: ViewDataSet, factor: str) -> tuple[ViewDataSet, ViewDataSet]:
-    """Hinton's protocol: trained on familiar viewpoints only, tested on the familiar ones and on the novel ones.
-
-    Both data sets have the familiar training images; the first tests on familiar views of the test objects, the second on
-    novel ones.
-
-    Args:
-        factor: "azimuth" (familiar: 300..340 and 0..40 degrees) or "elevation" (familiar: the three lowest).
-    """
-    if data.train_info is None or data.test_info is None:
-        raise CapsNetError(f"'{data.name}' does not say from where its images are seen.")
-    train, test = (familiar_views(info, factor) for info in (data.train_info, data.test_info))
-    kept = replace(
-        data,
-        train=data.train.select(train.nonzero().flatten()),
-        train_info=data.train_info[train],
-    )
-    familiar, novel = (
-        replace(kept, test=data.test.select(rows.nonzero().flatten()), test_info=data.test_info[rows])
-        for rows in (test, ~test)
-    )
-    return familiar, novel
-
-
-def choose_views(data: ViewDataSet, views: str | None) -> ViewDataSet:
-    """The whole set, or one of the protocols by name: "azimuth" and "elevation" train on familiar viewpoints and test on novel
-    ones, "azimuth_familiar" and "elevation_familiar" test the same training on the familiar ones."""
+def choose_protocol(data: ViewDataSet, objects: str = "new", views: str | None = None) -> ViewDataSet:
+    """Keep the training and test images of a protocol; as it comes, a data set tests on new objects from all viewpoints."""
+    if objects not in ("new", "same"):
+        raise unknown_name("choice of objects", objects, ("new", "same"))
+    if views is not None and views not in PROTOCOLS:
+        raise unknown_name("viewpoint protocol", views, PROTOCOLS)
+    factor, _, familiar_test = (views or "").partition("_")
+    if objects == "same":
+        if not factor or familiar_test:
+            raise CapsNetError(
+                f"'{data.name}' with objects=same needs views=azimuth or views=elevation: "
+                "otherwise it would be tested on its training images."
+            )
+        data = pool(data)
     if views is None:
         return data
-    factor, _, which = views.partition("_")
-    if factor not in ("azimuth", "elevation") or which not in ("", "familiar"):
-        known = ("azimuth", "azimuth_familiar", "elevation", "elevation_familiar")
-        raise unknown_name("viewpoint protocol", views, known)
-    familiar, novel = novel_views(data, factor)
-    return familiar if which else novel
+    assert data.train_views is not None
+    assert data.test_views is not None
+    train, test = (is_familiar(side, factor) for side in (data.train_views, data.test_views))
+    return keep(data, train, test if familiar_test else ~test)
 
 
-def familiar_views(info: Int[Tensor, "n 4"], factor: str) -> Tensor:
-    """Which images are seen from a familiar viewpoint."""
-    if factor == "azimuth":
-        return torch.isin(info[:, AZIMUTH] * 10, torch.tensor(FAMILIAR_AZIMUTHS))
+def is_familiar(views: Views, factor: str) -> Bool[Tensor, "n"]:
+    """Return which images are seen from a familiar "azimuth" or "elevation"."""
     if factor == "elevation":
-        return torch.isin(info[:, ELEVATION], torch.tensor(FAMILIAR_ELEVATIONS))
-    raise CapsNetError(f"Viewpoints differ in azimuth and elevation, not '{factor}'.")
+        return views.elevation <= HIGHEST_FAMILIAR_ELEVATION
+    first, after_last = FAMILIAR_AZIMUTHS
+    return (views.azimuth - first) % 360 < after_last - first
+
+
+def pool(data: ViewDataSet) -> ViewDataSet:
+    """Make one set of training and test images, and use it as both."""
+    assert data.train_views is not None
+    assert data.test_views is not None
+    both = Split(*(torch.cat(pair) for pair in zip(data.train, data.test, strict=True)))
+    views = Views(*(torch.cat(pair) for pair in zip(data.train_views, data.test_views, strict=True)))
+    groups = {"objects": views.objects}
+    return replace(data, train=both, test=both, train_views=views, test_views=views, groups=groups)
+
+
+def keep(data: ViewDataSet, train: Bool[Tensor, "n"], test: Bool[Tensor, "m"]) -> ViewDataSet:
+    """Keep some of the training and some of the test images; there must be some of each."""
+    assert data.train_views is not None
+    assert data.test_views is not None
+    for side, rows in (("training", train), ("test", test)):
+        if not bool(rows.any()):
+            raise CapsNetError(f"'{data.name}' has no {side} images from these viewpoints.")
+    training, testing = (rows.nonzero().flatten() for rows in (train, test))
+    return replace(
+        data,
+        train=data.train.select(training),
+        test=data.test.select(testing),
+        train_views=data.train_views.select(training),
+        test_views=data.test_views.select(testing),
+        groups={name: groups[training] for name, groups in data.groups.items()},
+    )

@@ -52,7 +52,7 @@ OTHER_PAPERS = {
 }
 
 
-VIEWS = ("smallnorb", "toyviews")
+VIEWS = ("smallnorb", "toyviews", "eth80", "coil100")
 
 
 def quick(dataset: str, model: str) -> Recipe:

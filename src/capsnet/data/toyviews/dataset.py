@@ -35,22 +35,29 @@ def make(data_dir: Path | None = None, progress: Callable[[int, int], None] | No
     class_names=CLASS_NAMES,
     licence="Apache-2.0",
     find=find,
+    hold_out="objects",
     make=make,
 )
 def toyviews(
-    data_dir: Path | None = None, preprocessing: str = "paper", views: str | None = None
+    data_dir: Path | None = None,
+    preprocessing: str = "paper",
+    image_size: int | None = None,
+    objects: str = "new",
+    views: str | None = None,
 ) -> "DataSet":
     """Synthetic toys from many viewpoints, stereo, in the design of smallNORB.
 
     Args:
-        preprocessing: "paper" (2x48x48) or "hinton" (2x32x32).
-        views: a novel-viewpoint protocol; see `capsnet.data.viewpoints.choose_views`.
+        preprocessing: "paper" (2x48x48), "hinton" (2x32x32) or "whole"; see `capsnet.data.view_input`.
+        image_size: the side of the network's images, in place of those.
+        objects, views: which objects and viewpoints train and test; see `capsnet.data.viewpoints`.
     """
     import torch
 
     from capsnet.data.base import Split
     from capsnet.data.toyviews.store import load, read_manifest
-    from capsnet.data.viewpoints import choose_views, make_view_dataset
+    from capsnet.data.view_input import make_view_dataset
+    from capsnet.data.viewpoints import choose_protocol, norb_views
 
     folder = find(data_dir)
     if folder is None:
@@ -67,6 +74,14 @@ def toyviews(
     )
     digests = {f"{name}.npz": kept["sha256"] for name, kept in read_manifest(folder)["splits"].items()}
     whole = make_view_dataset(
-        "toyviews", train, test, train_info, test_info, preprocessing=preprocessing, digests=digests
+        "toyviews",
+        CLASS_NAMES,
+        train,
+        test,
+        norb_views(train.labels, train_info),
+        norb_views(test.labels, test_info),
+        preprocessing=preprocessing,
+        image_size=image_size,
+        digests=digests,
     )
-    return choose_views(whole, views)
+    return choose_protocol(whole, objects, views)
