@@ -23,12 +23,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import capsnet
+from capsnet import kernels
 from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch
 from capsnet.devices import set_threads
 from capsnet.files import write_json
-from capsnet.functional import winograd
+from capsnet.kernels import winograd
 from capsnet.machine import load_average
 from capsnet.train.loop import train as run_training
 from capsnet.train.loop import training_loss
@@ -50,7 +51,7 @@ def bare_step(
     recipe = get_recipe("quick", "mnist", "efficient_capsnet")
     rows = torch.arange(batch_size)
     batch: Batch = next(dataset.evaluation_batches(dataset.train.select(rows), batch_size))
-    model = capsnet.create_model("efficient_capsnet")
+    model = kernels.accelerate(capsnet.create_model("efficient_capsnet"))
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
     if compiled:
@@ -82,7 +83,7 @@ def convolutions_alone(batch_size: int, precision: str, *, as_trained: bool) -> 
 
     layers = [block.conv for block in model.encoder.blocks]
     hooks = [layer.register_forward_hook(note) for layer in layers]
-    model.eval()(torch.rand(batch_size, 1, 28, 28))  # while training, blocks are run in one
+    model.eval()(torch.rand(batch_size, 1, 28, 28))
     for hook in hooks:
         hook.remove()
     by_winograd = {

@@ -20,6 +20,7 @@ DATA = Path(capsnet.__path__[0]) / "data"
 install_import_hook(
     [
         "capsnet.functional",
+        "capsnet.kernels",
         "capsnet.layers",
         "capsnet.models",
         *(f"capsnet.data.{file.stem}" for file in DATA.glob("*.py")),
@@ -37,6 +38,30 @@ hypothesis.settings.load_profile("capsnet")
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+# Large networks are tested through these smaller ones; the whole ones only where the test says so.
+SMALL: dict[str, dict] = {
+    "ar_capsnet": {"image_shape": (1, 12, 12)},
+    "capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
+    "da_capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
+    "cnn_sabour": {"channels": (8, 8, 4), "image_shape": (1, 12, 12)},
+    "matrix_capsnet": {"types": (8, 4, 4, 4)},
+    "residual_capsnet": {"image_shape": (3, 16, 20), "widths": (8, 16, 16)},
+    "vb_capsnet": {"types": (8, 4, 4, 4)},
+}
+
+
+@pytest.fixture
+def small_options():
+    """Options by model name, for those that are large without them."""
+    return SMALL
+
+
+@pytest.fixture
+def small_model():
+    """Makes a model by name, in its small form."""
+    return lambda name: capsnet.create_model(name, **SMALL.get(name, {}))
 
 
 EXPORT = """

@@ -124,7 +124,9 @@ def test_copies_are_accelerated_for_themselves():
 
 
 def test_a_pickled_model_is_whole():
-    assert pickle.loads(pickle.dumps(kernels.accelerate(Doubling())))(ONE) == PLAIN
+    model = pickle.loads(pickle.dumps(kernels.accelerate(Doubling())))
+    assert model(ONE) == PLAIN
+    assert kernels.accelerate(model)(ONE) == FAST
 
 
 def test_accelerating_within_a_block_leaves_the_model_as_it_was():

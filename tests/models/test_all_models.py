@@ -31,22 +31,7 @@ COUNTS = {
     "vb_capsnet": (316_810, 0),
 }
 
-# Large networks are tested through these smaller ones; the whole ones only where the test says so.
-SMALL: dict[str, dict] = {
-    "ar_capsnet": {"image_shape": (1, 12, 12)},
-    "capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
-    "da_capsnet": {"image_shape": (1, 18, 20), "channels": 16, "types": 4},
-    "cnn_sabour": {"channels": (8, 8, 4), "image_shape": (1, 12, 12)},
-    "matrix_capsnet": {"types": (8, 4, 4, 4)},
-    "residual_capsnet": {"image_shape": (3, 16, 20), "widths": (8, 16, 16)},
-    "vb_capsnet": {"types": (8, 4, 4, 4)},
-}
-
 MODELS = list_models()
-
-
-def small_model(name):
-    return create_model(name, **SMALL.get(name, {}))
 
 
 def loss_of(model, images):
@@ -70,7 +55,7 @@ def test_parameters_are_counted_as_in_the_papers(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_parameter_gets_a_gradient(name):
+def test_every_parameter_gets_a_gradient(name, small_model):
     model = small_model(name)
     loss_of(model, torch.rand(4, *model.image_shape)).backward()
     for parameter_name, parameter in model.named_parameters():
@@ -79,7 +64,7 @@ def test_every_parameter_gets_a_gradient(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_image_is_judged_alone_in_eval_mode(name):
+def test_an_image_is_judged_alone_in_eval_mode(name, small_model):
     model = small_model(name).eval()
     images = torch.rand(3, *model.image_shape)
     together, alone = model(images), model(images[1:2])
@@ -89,14 +74,14 @@ def test_an_image_is_judged_alone_in_eval_mode(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_scores_are_between_zero_and_one(name):
+def test_scores_are_between_zero_and_one(name, small_model):
     model = small_model(name)
     scores = model(torch.rand(3, *model.image_shape)).scores
     assert 0 <= scores.min() <= scores.max() <= 1
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_deepcopy_gives_an_equal_and_independent_model(name):
+def test_deepcopy_gives_an_equal_and_independent_model(name, small_model):
     model = small_model(name).eval()
     copied = copy.deepcopy(model)
     images = torch.rand(2, *model.image_shape)
@@ -110,7 +95,7 @@ def test_deepcopy_gives_an_equal_and_independent_model(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_wrong_image_shape_is_refused_with_both_shapes(name):
+def test_wrong_image_shape_is_refused_with_both_shapes(name, small_model):
     model = small_model(name)
     channels, height, width = model.image_shape
     message = f"takes images of shape {channels}x{height}x{width}; got {channels}x{height + 1}x{width}."
@@ -120,7 +105,7 @@ def test_wrong_image_shape_is_refused_with_both_shapes(name):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("scale", [0.0, 1e4])
-def test_all_zero_and_huge_images_have_finite_gradients(name, scale):
+def test_all_zero_and_huge_images_have_finite_gradients(name, scale, small_model):
     model = small_model(name)
     loss = loss_of(model, scale * torch.rand(4, *model.image_shape))
     loss.backward()
@@ -131,7 +116,7 @@ def test_all_zero_and_huge_images_have_finite_gradients(name, scale):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_same_seed_gives_the_same_model(name):
+def test_the_same_seed_gives_the_same_model(name, small_model):
     models = []
     for _ in range(2):
         torch.manual_seed(7)
@@ -145,13 +130,13 @@ def run_without_shape_checks(program):
     subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True, timeout=600)
 
 
-def test_compiles_without_graph_breaks_to_the_same_outputs():
+def test_compiles_without_graph_breaks_to_the_same_outputs(small_options):
     run_without_shape_checks(
         f"""
         import torch
         from capsnet import create_model
         torch.set_num_threads(1)
-        small = {SMALL!r}
+        small = {small_options!r}
         for name in {MODELS!r}:
             model = create_model(name, **small.get(name, {{}})).eval()
             images = torch.rand(2, *model.image_shape)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from capsnet import kernels
 from capsnet.config import Recipe
 from capsnet.data.base import Batch
 from capsnet.errors import CapsNetError
@@ -51,6 +52,7 @@ def measure_here(name: str, batch_size: int, seconds: float, shape: dict[str, An
     """Return parameters, operations, ms for one image, training images/s, and the memory that training adds to the model's."""
     described = describe_model(name, **shape)
     model = create_model(name, **shape).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    kernels.accelerate(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0, fused=True)
     one, many = random_batch(model, 1), random_batch(model, batch_size)
     model.eval()

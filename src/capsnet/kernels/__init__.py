@@ -27,6 +27,7 @@ To add an accelerator, write a file here and import it below:
 - C is compiled by `compiled.compile_source`, which may return None.
 """
 
+from capsnet.kernels import conv_blocks, primary
 from capsnet.kernels.acceleration import accelerate, accelerated, accelerates, plain
 from capsnet.kernels.switch import MODES, KernelsWarning, enabled, using
 
@@ -36,7 +37,9 @@ __all__ = [
     "accelerate",
     "accelerated",
     "accelerates",
+    "conv_blocks",
     "enabled",
     "plain",
+    "primary",
     "using",
 ]

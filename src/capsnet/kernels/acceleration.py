@@ -33,7 +33,7 @@ def accelerate(model: Model) -> Model:
     kernels switched off nothing changes at all.
     """
     for module in model.modules() if enabled() else ():
-        if type(module) in _FAST and "forward" not in module.__dict__:
+        if type(module) in _FAST and not _is_replaced(module):
             module.__dict__["forward"] = MethodType(forward, module)
     return model
 
@@ -91,4 +91,10 @@ def _may_accelerate(module: nn.Module, arguments: tuple[Any, ...]) -> bool:
 
 
 def _watched(module: nn.Module) -> bool:
-    return available.hooked(module) or ("forward" in module.__dict__ and not is_accelerated(module))
+    return available.hooked(module) or _is_replaced(module)
+
+
+def _is_replaced(module: nn.Module) -> bool:
+    """Whether someone else has given this module a `forward` of its own. (A pickled fast one comes back as its class's.)"""
+    own = getattr(module.__dict__.get("forward"), "__func__", None)
+    return "forward" in module.__dict__ and own not in (forward, type(module).forward)

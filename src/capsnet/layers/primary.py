@@ -11,14 +11,13 @@ import math
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.squashing import get_squash
 
 
 class PrimaryCapsules(nn.Module):
-    """A depthwise convolution whose output, one number a channel, is read as capsules and squashed (eq. 2).
+    """A depthwise convolution whose output, one number per channel, is read as capsules and squashed (eq. 2).
 
     Args:
         channels: feature maps coming in.
@@ -51,21 +50,10 @@ class PrimaryCapsules(nn.Module):
         nn.init.zeros_(self.depthwise.bias)
 
     def forward(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b i d"]:
-        batch, channels = features.shape[:2]
-        numbers = self._filter(features).reshape(batch, channels // self.size, self.size, -1)
-        return self.squash(numbers.movedim(3, 1).reshape(batch, -1, self.size))
+        return self.as_capsules(self.depthwise(features))
 
-    def _filter(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h2 w2"]:
-        weight, bias, stride = self.depthwise.weight, self.depthwise.bias, self.depthwise.stride
-        unseen = [n - k for n, k in zip(features.shape[2:], weight.shape[2:], strict=True)]
-        once = all(0 <= left < step for left, step in zip(unseen, stride, strict=True))
-        if self.training and once and bias is not None:
-            # A filter with a single place is one weighted sum; convolution kernels take ten times as long for its gradients.
-            # These come in the maps' own memory layout: with another one, some of PyTorch's norms go wrong for one image.
-            whole = F.pad(weight, (0, unseen[1], 0, unseen[0])).squeeze(1)
-            if features.is_contiguous():
-                numbers = (features * whole).sum(dim=(2, 3))
-            else:
-                numbers = (features.permute(0, 2, 3, 1) * whole.permute(1, 2, 0).contiguous()).sum(dim=(1, 2))
-            return (numbers + bias)[..., None, None]
-        return self.depthwise(features)
+    def as_capsules(self, numbers: Float[Tensor, "b c h w"]) -> Float[Tensor, "b i d"]:
+        """Read the convolution's output, one number per channel at each position, as squashed capsules."""
+        batch, channels = numbers.shape[:2]
+        poses = numbers.reshape(batch, channels // self.size, self.size, -1)
+        return self.squash(poses.movedim(3, 1).reshape(batch, -1, self.size))

@@ -11,14 +11,12 @@ Letters: B batch, I input capsules, J classes, D pose size, C x H x W image.
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
-from capsnet.functional.relu_norm import can_fuse, relu_norm
-from capsnet.functional.relu_norm_conv import can_fold, relu_norm_conv
 from capsnet.layers.capsule_head import CapsuleHead, route_through
 from capsnet.layers.initialisation import he_normal_
 from capsnet.models.backbones import BackboneEncoder
@@ -59,36 +57,7 @@ class ConvBlock(nn.Module):
         he_normal_(self.conv)
 
     def forward(self, maps: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
-        return self.finish(self.conv(maps))
-
-    def finish(self, maps: Float[Tensor, "b f h w"]) -> Float[Tensor, "b f h w"]:
-        """All but the convolution."""
-        norm = self.norm_of_relu
-        if norm is not None and can_fuse(maps, norm):
-            return relu_norm(maps, norm)
-        return self.norm(self.activation(maps))
-
-    @property
-    def norm_of_relu(self) -> nn.BatchNorm2d | None:
-        """The normalisation, where it and the activation are those that there are fused functions for."""
-        relu = isinstance(self.activation, nn.ReLU)
-        return self.norm if relu and isinstance(self.norm, nn.BatchNorm2d) else None
-
-
-class ConvBlocks(nn.Sequential):
-    """Block after block; where it can, each block's activation and normalisation go with the next one's convolution."""
-
-    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
-        block, *others = cast("list[ConvBlock]", list(self))
-        maps = block.conv(images)
-        for following in others:
-            norm = block.norm_of_relu
-            if norm is not None and can_fold(maps, norm, following.conv):
-                maps = relu_norm_conv(maps, norm, following.conv)
-            else:
-                maps = following.conv(block.finish(maps))
-            block = following
-        return block.finish(maps)
+        return self.norm(self.activation(self.conv(maps)))
 
 
 def last_map(size: int, kernels: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -134,7 +103,7 @@ class EfficientEncoder(nn.Module):
         kernels = (first_kernel, 3, 3, 3)
         axes = [strides or fitting_strides(size, kernels) for size in image_shape[1:]]
         channels = (image_shape[0], *CHANNELS)
-        self.blocks = ConvBlocks(
+        self.blocks = nn.Sequential(
             *(
                 ConvBlock(
                     (channels[n], channels[n + 1]), kernels[n], (axes[0][n], axes[1][n]), activation, norm

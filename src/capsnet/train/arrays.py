@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from capsnet import kernels
 from capsnet.config import Recipe
 from capsnet.data.base import Batch
 from capsnet.errors import CapsNetError
@@ -30,6 +31,7 @@ def train_on_arrays(
     seed: int,
 ) -> tuple[CapsuleModel, list[float]]:
     """Trains on images as the model takes them, on their device; gives the trained model and the mean loss of each epoch."""
+    kernels.accelerate(model)
     plan = plan_run(recipe, len(labels))
     optimizer = build_optimizer(model, recipe)
     norms = RunningStatistics(model)
@@ -60,4 +62,4 @@ def train_on_arrays(
                 f"The loss is no longer a finite number in epoch {epoch + 1}: lower the learning rate."
             )
     trained = average.model if average else model
-    return trained.eval(), losses
+    return kernels.plain(trained).eval(), losses

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from capsnet import kernels
 from capsnet.config import Config, Recipe
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch, Split
@@ -120,6 +121,7 @@ def train_in(
         # Channels last is the convolutions' own layout on CPUs and tensor cores: benchmarks/README.md has the measurement.
         model = build_model(config, dataset).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     team.synchronise_norms(model)
+    kernels.accelerate(model)
     norms = RunningStatistics(model)
     optimizer = build_optimizer(model, recipe)
     average = MovingAverage(model, recipe.average) if recipe.average else None

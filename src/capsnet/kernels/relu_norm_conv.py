@@ -1,9 +1,9 @@
 """ReLU, then BatchNorm, then the next convolution, of training, without ever writing the normalised map.
 
-BatchNorm multiplies each channel by one number and adds another, and a convolution without padding can do both by its own
-weights: conv(scale r + shift) = conv'(r). Backwards, the gradients of those weights hold the gradients of scale and shift, so
-no sum over the map is taken. Its memory is read and written half as often as by `relu_norm` with a convolution after it, and
-on CPUs memory is what that takes its time for.
+BatchNorm multiplies each channel by one number and adds another, and a convolution without padding can do both with its own
+weights: conv(scale r + shift) = conv'(r). In the backward pass, the gradients of those weights hold the gradients of scale and
+shift, so no sum over the map is taken. Memory is read and written half as often as by `relu_norm` with a convolution after it,
+and on CPUs this is memory-bound.
 
 Letters: B batch, C channels, H x W map; O channels, P x Q map after the convolution, whose kernel is K x K.
 """
@@ -13,29 +13,34 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 from torch.nn import functional as F
 
-from capsnet.functional import winograd
-from capsnet.functional.relu_norm import can_fuse, run, running_statistics
+from capsnet.kernels import winograd
+from capsnet.kernels.compiled import readable
+from capsnet.kernels.differentiable import gradients
+from capsnet.kernels.relu_norm import can_fuse, plain, run, running_statistics
 
 
 def can_fold(maps: Tensor, norm: nn.BatchNorm2d, conv: nn.Conv2d) -> bool:
     """Whether `relu_norm_conv` takes these: padding would have to be with what normalises to zero."""
     return (
-        can_fuse(maps, norm)
+        type(conv) is nn.Conv2d
+        and can_fuse(maps, norm)
         and conv.padding == (0, 0)
         and conv.dilation == (1, 1)
         and conv.groups == 1
         and conv.bias is not None
-        and conv.weight.dtype == torch.float32
+        and conv.weight.dtype == conv.bias.dtype == torch.float32
+        and readable(conv.weight, conv.bias)
     )
 
 
 def relu_norm_conv(
     maps: Float[Tensor, "b c h w"], norm: nn.BatchNorm2d, conv: nn.Conv2d
 ) -> Float[Tensor, "b o p q"]:
-    """`conv(norm(maps.relu()))` while training, where `can_fold` allows it. The maps are lost: their ReLU takes their place.
-    No gradient may need them, as none needs a convolution's own output."""
+    """`conv(norm(maps.relu()))` while training, where `can_fold` allows it. The maps are overwritten with their ReLU: they
+    must be a convolution's own output, which no gradient needs, and which nobody else has been given."""
     return _ReluNormConv.apply(
         maps, norm.weight, norm.bias, conv.weight, conv.bias, conv.stride, *running_statistics(norm)
     )
@@ -57,10 +62,14 @@ class _ReluNormConv(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         stride: tuple[int, int],
-        *statistics: Any,
+        running_mean: Tensor,
+        running_variance: Tensor,
+        epsilon: float,
+        momentum: float,
     ) -> Tensor:
         mean, inverse = torch.empty(2, maps.shape[1], dtype=torch.float64)
-        run("rectify", maps, mean, inverse, *statistics)
+        increment_version(maps)
+        run("rectify", maps, mean, inverse, running_mean, running_variance, epsilon, momentum)
         scale = gamma * inverse
         shift = beta - mean * scale
         folded = weight * scale[:, None, None].float()
@@ -68,15 +77,22 @@ class _ReluNormConv(torch.autograd.Function):
         ctx.stride, ctx.winograd = stride, winograd.takes(maps, folded, stride)
         if not ctx.winograd:
             folded = folded.to(maps.dtype)
-        ctx.save_for_backward(maps, mean, inverse, scale, shift, weight, folded)
+        ctx.save_for_backward(maps, gamma, beta, weight, bias, mean, inverse, scale, shift, folded)
+        ctx.epsilon = epsilon
         if ctx.winograd:
             return winograd.convolve(maps, folded, summand.float(), stride[0])
         return F.conv2d(maps, folded, summand.to(maps.dtype), stride)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        maps, mean, inverse, scale, shift, weight, folded = ctx.saved_tensors
+        maps, gamma, beta, weight, bias, mean, inverse, scale, shift, folded = ctx.saved_tensors
+        if torch.is_grad_enabled():
+
+            def unfolded(maps: Tensor, gamma: Tensor, beta: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+                normalised = plain(maps, gamma, beta, ctx.epsilon)  # of their ReLU, whose ReLU is the same
+                return F.conv2d(normalised, weight.to(maps.dtype), bias.to(maps.dtype), ctx.stride)
+
+            return *gradients(unfolded, (maps, gamma, beta, weight, bias), gradient), *[None] * 5
         if ctx.winograd:
             of_maps, of_folded, of_bias = winograd.convolve_backward(gradient, maps, folded, ctx.stride[0])
         else:

@@ -1,8 +1,8 @@
-"""3x3 convolutions of training by Winograd's minimal filtering (Lavin, Gray 2016), in C where it can be compiled.
+"""3x3 convolutions for training by Winograd's minimal filtering (Lavin, Gray 2016), in C where it can be compiled.
 
-A quarter of the multiplications of the direct way, with stride 2 three fifths, for the output and for all gradients; winograd.c
-has the equations. Rounding errors are some ten times those of the direct way, a few millionths of the result's norm.
-Maps may be in bfloat16; kernels, their gradients and all sums are in float32.
+It takes a quarter of the direct method's multiplications, with stride 2 three fifths, for the output and for all gradients;
+winograd.c has the equations. Rounding errors are about ten times those of the direct method, a few millionths of the result's
+norm. Maps may be in bfloat16; kernels, their gradients and all sums are in float32.
 
 Letters: B batch, C channels, H x W map; O channels, P x Q map after the convolution; E elements of a transformed kernel.
 """
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from capsnet.functional import compiled
+from capsnet.kernels import available, compiled
 
 _SOURCE = Path(__file__).with_name("winograd.c")
 _LANES = 32
@@ -34,7 +34,7 @@ _G = {
 
 
 def takes(maps: Tensor, kernel: Tensor, stride: tuple[int, int]) -> bool:
-    """Whether these, with channels last and no padding, are best convolved here."""
+    """Whether these, with channels last and no padding, are convolved faster here."""
     return (
         stride in _strides(maps.dtype)
         and kernel.dtype == torch.float32
@@ -47,10 +47,10 @@ def takes(maps: Tensor, kernel: Tensor, stride: tuple[int, int]) -> bool:
 
 
 def _strides(dtype: torch.dtype) -> tuple[tuple[int, int], ...]:
-    """Those at which it is faster than the processor's own instructions for such numbers."""
+    """The strides at which it is faster than the processor's own instructions for this number type."""
     if dtype == torch.float32:
         return (1, 1), (2, 2)
-    return ((1, 1),) if dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported() else ()
+    return ((1, 1),) if dtype == torch.bfloat16 and not available.has_bfloat16_matrices() else ()
 
 
 @torch.autocast("cpu", enabled=False)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from capsnet.functional import winograd
-from capsnet.functional.compiled import compile_source
+from capsnet.kernels import winograd
+from capsnet.kernels.compiled import compile_source
 
 pytestmark = pytest.mark.skipif(winograd._load(1, torch.float32) is None, reason="no C compiler")
 CHANNELS_LAST = torch.channels_last

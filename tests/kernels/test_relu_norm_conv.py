@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from capsnet import create_model
-from capsnet.functional import relu_norm as compiled
-from capsnet.functional.relu_norm_conv import can_fold, relu_norm_conv
+from capsnet.kernels import accelerate, plain
+from capsnet.kernels import relu_norm as compiled
+from capsnet.kernels.relu_norm_conv import can_fold, relu_norm_conv
 
 PRECISION = {torch.float32: 1e-5, torch.bfloat16: 2**-6}
 
@@ -88,9 +89,10 @@ def test_convolutions_that_cannot_take_a_shift_are_left_alone() -> None:
 
 def test_blocks_run_together_are_the_blocks_one_by_one() -> None:
     torch.manual_seed(0)
-    blocks = create_model("efficient_capsnet").to(memory_format=torch.channels_last).encoder.blocks
+    model = accelerate(create_model("efficient_capsnet").to(memory_format=torch.channels_last))
+    blocks = model.encoder.blocks
     # So few values that none is near enough to zero for rounding to decide its sign.
-    single, images = copy.deepcopy(blocks), torch.rand(2, 1, 28, 28)
+    single, images = plain(copy.deepcopy(blocks)), torch.rand(2, 1, 28, 28)
     expected = images
     for block in single:
         expected = block(expected)

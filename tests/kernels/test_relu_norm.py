@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from capsnet import create_model
-from capsnet.functional import relu_norm as module
-from capsnet.functional.relu_norm import can_fuse, relu_norm
+from capsnet.kernels import accelerate, plain
+from capsnet.kernels import relu_norm as module
+from capsnet.kernels.relu_norm import can_fuse, relu_norm
 
 PRECISION = {torch.float32: 2e-6, torch.bfloat16: 2**-8}
 
@@ -89,8 +90,8 @@ def test_what_pytorch_must_do_itself_is_left_to_it() -> None:
 def test_the_networks_gradients_are_float64s_to_six_digits() -> None:
     """PyTorch's own, with channels last, have two or three: its sums over places are float32's."""
     torch.manual_seed(0)
-    model = create_model("efficient_capsnet").to(memory_format=torch.channels_last)
-    double = copy.deepcopy(model).double()
+    model = accelerate(create_model("efficient_capsnet").to(memory_format=torch.channels_last))
+    double = plain(copy.deepcopy(model).double())
     # So few values that none is near enough to zero for rounding to decide its sign.
     images = torch.rand(2, 1, 28, 28)
     model(images).poses.square().sum().backward()
@@ -105,7 +106,7 @@ def test_the_networks_gradients_are_float64s_to_six_digits() -> None:
 
 def test_without_a_compiler_pytorch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    model = create_model("efficient_capsnet").to(memory_format=torch.channels_last)
+    model = accelerate(create_model("efficient_capsnet").to(memory_format=torch.channels_last))
     other = copy.deepcopy(model)
     images = torch.rand(8, 1, 28, 28)
     poses = model(images).poses
