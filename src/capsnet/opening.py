@@ -10,7 +10,7 @@ has other classes is refused.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -186,15 +186,12 @@ def order_classes(dataset: DataSet, class_names: Sequence[str], weights: str) ->
         )
     place = torch.tensor([list(class_names).index(name) for name in dataset.class_names])
 
-    def renumbered(split: Split) -> Split:
-        return split._replace(labels=place.to(split.labels.device)[split.labels])
-
-    return replace(
-        dataset,
-        class_names=tuple(class_names),
-        train=renumbered(dataset.train),
-        test=renumbered(dataset.test),
-    )
+    renumbered: dict[str, Any] = {
+        field.name: value._replace(labels=place.to(value.labels.device)[value.labels])
+        for field in fields(dataset)
+        if isinstance(value := getattr(dataset, field.name), Split)
+    }
+    return replace(dataset, class_names=tuple(class_names), **renumbered)
 
 
 def _find_again(told: TrainedOn, weights: str) -> str:

@@ -216,7 +216,7 @@ def _build(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> 
     try:
         name, classes = str(config["model"]), int(config["num_classes"])
         shape: Any = [int(side) for side in config["image_shape"]]
-        options = {key: _tuples(value) for key, value in config["options"].items()}
+        options = {key: as_tuples(value) for key, value in config["options"].items()}
         card = Card.from_dict(config)
         _check_sizes(shape, classes, tensors)
         # First without memory: a wrong shape is found before anything of that size is allocated.
@@ -244,9 +244,9 @@ def _check_sizes(shape: Sequence[int], classes: int, tensors: Mapping[str, Tenso
     check_image_shape(shape)
 
 
-def _tuples(value: Any) -> Any:
-    """JSON has no tuples and no option is a list, so a model that is built again has equal options."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def as_tuples(value: Any) -> Any:
+    """Turn lists into tuples: JSON has none, and a model that is built again must have equal options."""
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _check(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:

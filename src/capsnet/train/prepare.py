@@ -13,9 +13,9 @@ from capsnet.data.base import DataSet, Split
 from capsnet.data.hold_out import hold_out
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel
-from capsnet.opening import check_fits
 from capsnet.registry import create_model, get_entry
-from capsnet.saving import load
+from capsnet.saving import as_tuples
+from capsnet.train.initial import start_from
 from capsnet.train.muon import MuonAdamW, mixing_kernels
 from capsnet.train.randomness import derive_seed
 
@@ -94,23 +94,12 @@ def plan_run(recipe: Recipe, images_per_epoch: int) -> Plan:
 
 
 def build_model(config: Config, dataset: DataSet) -> CapsuleModel:
-    """A model that fits the data set, with initial values from the run's seed or from `init`."""
+    """Build a model that fits the data set, with initial values from the run's seed or from other weights (`init`)."""
     torch.manual_seed(derive_seed(config.seed, "initial values"))
+    options = {key: as_tuples(value) for key, value in config.model_options.items()}
     if config.init is not None:
-        model = load(config.init)
-        check_fits(model, dataset, config.init)
-        if model.architecture.name != config.model:
-            raise CapsNetError(
-                f"The weights '{config.init}' are of the model '{model.architecture.name}', not of '{config.model}'; "
-                f"say --model {model.architecture.name}."
-            )
-        if config.model_options.get("decoder") is False:
-            model.decoder = None
-        return model.train()
+        return start_from(config.init, dataset, config.model, options).train()
     entry = get_entry(config.model)
-    options: dict[str, Any] = {
-        k: tuple(map(tuple, v)) if k == "capsule_layers" else v for k, v in config.model_options.items()
-    }
     shape = dataset.image_shape
     try:
         return create_model(config.model, shape, dataset.num_classes, **options)
