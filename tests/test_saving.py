@@ -46,6 +46,19 @@ def test_loading_gives_the_same_outputs_and_card(tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.reconstruct(poses), model.reconstruct(poses), rtol=0, atol=0)
 
 
+def test_weights_with_the_former_names_of_tensors_are_loaded(folder: Path, tmp_path: Path) -> None:
+    tensors = {
+        name.replace(".routing.", ".routing_parameters."): tensor
+        for name, tensor in capsnet.load(folder).state_dict().items()
+    }
+    assert "encoder.capsules.0.routing_parameters.log_prior" in tensors
+    config = json.loads((folder / "config.json").read_text()) | {"tensors_sha256": saving.checksum(tensors)}
+    (tmp_path / "former").mkdir()
+    save_file(tensors, tmp_path / "former" / "model.safetensors", {"capsnet": json.dumps(config)})
+    images = torch.rand(2, 1, 20, 20)
+    assert torch.equal(capsnet.load(tmp_path / "former")(images).poses, capsnet.load(folder)(images).poses)
+
+
 def test_the_card_survives_saving_and_saving_again(folder: Path, tmp_path: Path) -> None:
     model = capsnet.load(folder)
     assert model.card == CARD

@@ -1,7 +1,8 @@
 """Models by name: `@register_model` puts one in, `create_model` makes one, `list_models` names them all.
 
-A registered model is a function `(image_shape, num_classes, **options) -> CapsuleModel`. What it was made from stays with it as
-`model.architecture`, which is what weights files store.
+A registered model is a function `(image_shape, num_classes, *, ...) -> CapsuleModel` whose options stand behind the `*`; with
+`routing="..."` and `**routing_options` among them, those of the routing are its options too. What it was made from stays with
+it as `model.architecture`, which is what weights files store.
 """
 
 import importlib
@@ -83,12 +84,28 @@ def create_model(
         raise CapsNetError(f"image_shape is (channels, height, width), each at least 1; got {image_shape}.")
     if classes < 2:
         raise CapsNetError(f"A classifier needs at least 2 classes; got {classes}.")
-    parameters = inspect.signature(entry.build).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        for option in options:
-            if option not in parameters:
-                known = ", ".join(p for p in parameters if p not in ("image_shape", "num_classes"))
-                raise CapsNetError(f"Model '{name}' has no option '{option}'; its options: {known}.")
+    _check_options(name, entry, options)
     model = entry.build(shape, classes, **options)
     model.architecture = Architecture(name, shape, classes, options)
     return model
+
+
+def _check_options(name: str, entry: Entry, options: dict[str, Any]) -> None:
+    """Refuse an option that neither the model nor, where the user may choose it, the routing knows."""
+    from capsnet.functional.routing.registry import check_value, get_routing
+    from capsnet.layers import DenseCapsules
+
+    parameters = inspect.signature(entry.build).parameters.values()
+    own = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
+    known, of = list(own), f"Model '{name}'"
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        default = next((p.default for p in parameters if p.name == "routing"), None)
+        if default is None:
+            return  # a model that takes whatever it is given
+        routing = get_routing(options.get("routing", default))
+        known += [option for option in DenseCapsules.options_for(routing) if option not in known]
+        of += f" with routing '{routing.name}'"
+    for option in options:
+        if option not in known:
+            raise CapsNetError(f"{of} has no option '{option}'; its options: {', '.join(known)}.")
+        check_value(option, own.get(option), options[option])

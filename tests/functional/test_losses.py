@@ -70,3 +70,12 @@ def test_spread_loss_gradients():
     activations = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
     targets = torch.eye(4, dtype=torch.float64)[[0, 3, 1]]
     assert gradcheck(lambda x: spread_loss(x, targets, margin=0.9), activations)
+
+
+def test_spread_loss_is_zero_where_every_class_is_present_or_none():
+    for targets in (torch.ones(2, 3), torch.zeros(2, 3)):
+        activations = torch.rand(2, 3, requires_grad=True)
+        loss = spread_loss(activations, targets)
+        loss.backward()
+        assert loss == 0
+        assert torch.equal(activations.grad, torch.zeros(2, 3))

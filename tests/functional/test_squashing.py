@@ -86,3 +86,15 @@ def test_length_gradients_are_finite_at_zero():
 def test_unknown_squash_names_the_nearest():
     with pytest.raises(CapsNetError, match=r"There is no squash 'sabuor'; did you mean 'sabour'\?"):
         get_squash("sabuor")
+
+
+@pytest.mark.parametrize("name", sorted(SQUASHES))
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_long_vectors_keep_their_length_in_half_precision(name, dtype):
+    s = torch.tensor([[300.0, -400.0], [30_000.0, 40_000.0]], dtype=dtype)
+    squashed = get_squash(name)(s)
+    assert squashed.dtype == dtype
+    torch.testing.assert_close(
+        squashed.double(), torch.tensor([[0.6, -0.8], [0.6, 0.8]]).double(), rtol=1e-2, atol=0
+    )
+    assert length(s)[0].item() == pytest.approx(500, rel=1e-2)

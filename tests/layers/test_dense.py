@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 import torch
@@ -11,9 +12,9 @@ from capsnet.layers import DenseCapsules
 
 def test_is_the_routing_of_the_votes():
     layer, capsules = DenseCapsules(6, 8, 4, 16), torch.randn(3, 6, 8)
-    torch.nn.init.normal_(layer.routing_parameters["log_prior"])
+    torch.nn.init.normal_(layer.routing.log_prior)
     expected = self_attention_routing(
-        compute_votes(capsules, layer.weight), layer.routing_parameters["log_prior"], dimension=16
+        compute_votes(capsules, layer.weight), layer.routing.log_prior, dimension=16
     )
     for got, want in zip(layer(capsules), expected, strict=True):
         assert torch.equal(got, want)
@@ -23,14 +24,14 @@ def test_scale_says_whose_size_goes_under_the_root():
     capsules = torch.randn(3, 6, 8)
     layer = DenseCapsules(6, 8, 4, 16, scale="input")
     votes = compute_votes(capsules, layer.weight)
-    expected = self_attention_routing(votes, layer.routing_parameters["log_prior"], dimension=8)
+    expected = self_attention_routing(votes, layer.routing.log_prior, dimension=8)
     assert torch.equal(layer(capsules).coupling, expected.coupling)
 
 
 def test_squash_is_chosen_by_name():
     layer, capsules = DenseCapsules(6, 8, 4, 16, squash="sabour"), torch.randn(3, 6, 8)
     votes = compute_votes(capsules, layer.weight)
-    expected = self_attention_routing(votes, layer.routing_parameters["log_prior"], squash=squash_sabour)
+    expected = self_attention_routing(votes, layer.routing.log_prior, squash=squash_sabour)
     assert torch.equal(layer(capsules).poses, expected.poses)
 
 
@@ -40,16 +41,16 @@ def test_shared_matrices_are_one_for_each_parent():
     repeated = layer.weight.unsqueeze(1).expand(-1, 6, -1, -1)
     votes = compute_shared_votes(capsules, layer.weight)
     assert torch.allclose(votes, compute_votes(capsules, repeated), atol=1e-6)
-    expected = self_attention_routing(votes, layer.routing_parameters["log_prior"])
+    expected = self_attention_routing(votes, layer.routing.log_prior)
     assert torch.equal(layer(capsules).poses, expected.poses)
 
 
 def test_bias_is_learned_where_asked_for():
     layer = DenseCapsules(6, 8, 4, 16, routing="dynamic", bias=True)
-    assert torch.equal(layer.routing_parameters["bias"], torch.zeros(4, 16))
-    assert "bias" not in DenseCapsules(6, 8, 4, 16, routing="dynamic").routing_parameters
+    assert torch.equal(layer.routing.bias, torch.zeros(4, 16))
+    assert not hasattr(DenseCapsules(6, 8, 4, 16, routing="dynamic").routing, "bias")
     layer(torch.randn(3, 6, 8)).activations.sum().backward()
-    assert torch.count_nonzero(layer.routing_parameters["bias"].grad) > 0
+    assert torch.count_nonzero(layer.routing.bias.grad) > 0
 
 
 def test_activations_default_to_the_lengths_of_the_inputs():
@@ -68,7 +69,7 @@ def test_initial_values_are_truncated_normal_with_the_authors_deviation(classes,
 
 
 def test_log_priors_start_at_zero_with_one_for_each_pair():
-    log_prior = DenseCapsules(6, 8, 4, 16).routing_parameters["log_prior"]
+    log_prior = DenseCapsules(6, 8, 4, 16).routing.log_prior
     assert torch.equal(log_prior, torch.zeros(4, 6))
 
 
@@ -143,3 +144,24 @@ def test_an_option_of_the_wrong_kind_is_one_sentence(routing, options, sentence)
 def test_em_refuses_a_floor_below_zero():
     with pytest.raises(CapsNetError, match="steepness and variance_floor are numbers above 0"):
         DenseCapsules(6, 8, 5, 16, routing="em", variance_floor=-1.0)(torch.rand(1, 6, 8))
+
+
+@pytest.mark.parametrize("routing", ["self_attention", "variational"])
+def test_a_state_with_the_former_names_is_loaded(routing):
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([DenseCapsules(6, 8, 5, 16, routing=routing)])
+
+    def formerly(name):
+        name = re.sub(r"routing\.(pose_norm|activation_norm)", r"routing_modules.\1", name)
+        return re.sub(r"routing\.(log_prior|beta)", r"routing_parameters.\1", name)
+
+    network, other = Network(), Network()
+    for tensor in network.state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape))
+    former = {formerly(name): tensor for name, tensor in network.state_dict().items()}
+    assert former.keys() != network.state_dict().keys()
+    other.load_state_dict(former)
+    for one, loaded in zip(*(n.state_dict().values() for n in (network, other)), strict=True):
+        assert torch.equal(one, loaded)

@@ -125,6 +125,31 @@ def test_the_same_seed_gives_the_same_model(name, small_model):
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_an_unknown_option_is_refused_with_the_known_ones(name):
+    with pytest.raises(CapsNetError, match=f"Model '{name}'.* has no option 'colour'; its options: decoder"):
+        create_model(name, colour=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("efficient_capsnet", {"iterations": 2}, "with routing 'self_attention' has no option 'iterations'"),
+        ("efficient_capsnet", {"first_kernel": 7}, "has no option 'first_kernel'"),
+        ("efficient_capsnet", {"in_size": 7}, "has no option 'in_size'"),
+        ("efficient_capsnet_smallnorb", {"strides": (1, 1, 1, 1)}, "has no option 'strides'"),
+        ("capsnet", {"routing": "uniform", "leaky": True}, "with routing 'uniform' has no option 'leaky'"),
+        ("capsnet", {"leaky": "yes"}, "leaky is true or false, not 'yes'"),
+        ("capsnet", {"bias": "no"}, "bias is true or false, not 'no'"),
+        ("capsnet", {"channels": 2.5}, "channels is a whole number from 1 up, not 2.5"),
+        ("cnn_small", {"dropout": "much"}, "dropout is a number, not 'much'"),
+    ],
+)
+def test_options_that_neither_model_nor_routing_take_are_refused(name, options, sentence):
+    with pytest.raises(CapsNetError, match=sentence):
+        create_model(name, **options)
+
+
 def run_without_shape_checks(program):
     """In a process of its own: the shape checks of conftest.py would break the compiler's graphs."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True, timeout=600)

@@ -5,8 +5,7 @@ import torch
 
 from capsnet import create_model
 from capsnet.errors import CapsNetError
-from capsnet.functional import margin_loss, reconstruction_loss, squash_sabour
-from capsnet.models.base import SpreadModel
+from capsnet.functional import margin_loss, reconstruction_loss, spread_loss, squash_sabour
 
 SMALL = {"image_shape": (1, 20, 20), "channels": 16, "types": 4}
 
@@ -41,7 +40,7 @@ def test_the_encoder_equals_the_original_program_written_out():
         for column in range(2)
         for kind in range(4)
     ]
-    weight, bias = encoder.capsules.weight, encoder.capsules.routing_parameters["bias"]
+    weight, bias = encoder.capsules.weight, encoder.capsules.routing.bias
     votes = torch.stack([torch.stack([c @ weight[j, i] for i, c in enumerate(capsules)]) for j in range(3)])
     logits = torch.zeros(3, 16, dtype=torch.float64)
     for _ in range(3):
@@ -59,7 +58,7 @@ def test_initial_values_are_the_original_programs():
     assert encoder.conv.weight.abs().max() <= 0.1
     assert abs(encoder.conv.weight.std() - 0.044) < 0.002
     assert abs(encoder.capsules.weight.std() - 0.088) < 0.002
-    for bias in (encoder.conv.bias, encoder.primary.bias, encoder.capsules.routing_parameters["bias"]):
+    for bias in (encoder.conv.bias, encoder.primary.bias, encoder.capsules.routing.bias):
         assert (bias == 0.1).all()
 
 
@@ -80,6 +79,27 @@ def test_the_original_programs_loss_is_a_twentieth():
     torch.testing.assert_close(
         20 * theirs.classification_loss(output, targets), ours.classification_loss(output, targets)
     )
+
+
+@pytest.mark.parametrize("name", ["capsnet", "da_capsnet"])
+def test_em_routing_brings_its_loss(name):
+    model = create_model(name, routing="em", **SMALL)
+    output, targets = model(torch.rand(3, 1, 20, 20)), torch.eye(10)[:3]
+    expected = spread_loss(output.scores, targets, margin=0.2 + 0.7 * 0.25)
+    torch.testing.assert_close(model.classification_loss(output, targets, progress=0.25), expected)
+
+
+@pytest.mark.parametrize("routing", ["em", "variational"])
+def test_the_best_scored_class_is_reconstructed_and_not_the_longest_pose(routing):
+    model = create_model("capsnet", routing=routing, **SMALL).eval()
+    output = model(torch.rand(1, 1, 20, 20))
+    shrunk = output.poses.clone()
+    shrunk[0, output.scores.argmax()] *= 1e-3
+    output = output._replace(poses=shrunk)
+    expected = model.reconstruct(shrunk, output.scores.argmax(dim=1))
+    assert torch.equal(model.reconstruct(output), expected)
+    with pytest.raises(CapsNetError, match="give the model's output instead of its poses, or the classes"):
+        model.reconstruct(output.poses)
 
 
 @pytest.mark.parametrize("name", ["capsnet", "da_capsnet"])
@@ -129,10 +149,10 @@ def test_ar_capsnet_equals_its_equations_written_out():
         poses = []
         for j in range(outputs):
             u = torch.stack([v[0, 32 * j : 32 * j + 32] for v in votes], dim=1)  # d, i, h, w
-            share = torch.einsum("dkhw,dki->ihw", u, learned["attention"][j]).softmax(dim=0)
+            share = torch.einsum("dkhw,dki->ihw", u, learned.attention[j]).softmax(dim=0)
             s = (share * u).sum(dim=1)
-            b = learned["bias"][j, :, None, None]
-            poses.append((torch.einsum("dhw,de->ehw", s, learned["transform"][j]) + b).tanh())
+            b = learned.bias[j, :, None, None]
+            poses.append((torch.einsum("dhw,de->ehw", s, learned.transform[j]) + b).tanh())
         return torch.cat(poses)[None]
 
     middle = layer(primary, 16, 8, encoder.conv_capsules, stride=2, padding=1)
@@ -178,7 +198,6 @@ def test_ar_capsnet_overfits_32_images():
 
 def test_efficient_capsnet_with_em_routing_overfits_32_images():
     model = create_model("efficient_capsnet", (1, 20, 20), routing="em")
-    assert isinstance(model, SpreadModel)
     assert overfit(model, steps=40, lr=2e-3) == 32
 
 

@@ -2,13 +2,15 @@
 
 Efficient-CapsNet eq. 7 (= Sabour et al. 2017 eq. 4). The margin loss is summed over classes and averaged over the
 batch, so that an image may hold several classes. The reconstruction loss is the mean of the squares where Sabour et
-al. sum them: a weight of 0.392 here is their 0.0005 x 784. The spread loss is Hinton et al. 2018's for EM routing (eq. 3).
+al. sum them: a weight of 0.392 here is their 0.0005 x 784. The spread loss is Hinton et al. 2018's for EM routing (eq. 3), a
+mean where they sum, so that neither its size nor the best learning rate depends on the number of classes.
 
 `cross_entropy` is what the networks without capsules are trained with.
 
 Letters: B batch, J classes.
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -48,7 +50,9 @@ def cross_entropy(logits: Float[Tensor, "b j"], targets: Float[Tensor, "b j"]) -
 def spread_loss(
     activations: Float[Tensor, "b j"], targets: Float[Tensor, "b j"], *, margin: float = 0.9
 ) -> Float[Tensor, ""]:
-    """Pulls each present class above each absent one by `margin`: the mean over such pairs of the squared shortfall."""
+    """Pull each present class above each absent one by `margin`: the mean over such pairs of the squared shortfall, where
+    Hinton et al. sum over the absent classes. Zero where no image has both present and absent classes."""
     pairs = targets.unsqueeze(2) * (1 - targets).unsqueeze(1)
     shortfall = (margin - (activations.unsqueeze(2) - activations.unsqueeze(1))).relu()
-    return (pairs * shortfall.square()).sum() / pairs.sum()
+    count = pairs.sum()
+    return (pairs * shortfall.square()).sum() / torch.where(count > 0, count, 1)

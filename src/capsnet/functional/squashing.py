@@ -20,24 +20,31 @@ _TINY = 1e-12  # squared lengths below this are treated by the factor's limit at
 
 def squash(s: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """Eq. 2: (1 - exp(-|s|)) s/|s|. Its Jacobian at zero is the identity."""
-    squared = s.square().sum(dim=-1, keepdim=True)
+    wide = _widened(s)
+    squared = wide.square().sum(dim=-1, keepdim=True)
     nonzero = squared > _TINY
     # The inner `where` keeps sqrt away from zero, whose infinite slope would turn 0 * inf into NaN in the backward pass.
     norm = torch.where(nonzero, squared, 1.0).sqrt()
-    return s * torch.where(nonzero, -torch.expm1(-norm) / norm, 1.0)
+    return (wide * torch.where(nonzero, -torch.expm1(-norm) / norm, 1.0)).type_as(s)
 
 
 def squash_sabour(s: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """Sabour et al. 2017 eq. 1: |s|^2/(1 + |s|^2) s/|s|. Flat at zero, so weak votes learn slowly."""
-    squared = s.square().sum(dim=-1, keepdim=True)
+    wide = _widened(s)
+    squared = wide.square().sum(dim=-1, keepdim=True)
     nonzero = squared > _TINY
     norm = torch.where(nonzero, squared, 1.0).sqrt()
-    return s * torch.where(nonzero, norm / (1 + squared), 0.0)
+    return (wide * torch.where(nonzero, norm / (1 + squared), 0.0)).type_as(s)
 
 
 def length(poses: Float[Tensor, "*b d"], *, epsilon: float = 1e-7) -> Float[Tensor, "*b"]:
     """sqrt(sum of squares + epsilon): the probability that a capsule's entity is present."""
-    return (poses.square().sum(dim=-1) + epsilon).sqrt()
+    return (_widened(poses).square().sum(dim=-1) + epsilon).sqrt().type_as(poses)
+
+
+def _widened(s: Tensor) -> Tensor:
+    """float16 as float32: the square of a vector longer than 256 is too large for 16 bits."""
+    return s.float() if s.dtype == torch.float16 else s
 
 
 Squash = Callable[[Tensor], Tensor]
@@ -45,7 +52,7 @@ SQUASHES: dict[str, Squash] = {"efficient": squash, "sabour": squash_sabour, "xi
 
 
 def get_squash(name: str) -> Squash:
-    """A squash by its name."""
+    """Return a squash by its name."""
     if name not in SQUASHES:
         raise unknown_name("squash", name, SQUASHES)
     return SQUASHES[name]

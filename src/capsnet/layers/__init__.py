@@ -1,4 +1,4 @@
-"""Building blocks, one idea a file; each works inside anyone's own nn.Module."""
+"""Building blocks, one idea per file; each works inside anyone's own nn.Module."""
 
 from capsnet.layers.capsule_head import CapsuleHead
 from capsnet.layers.conv_capsules import ClassCapsules, ConvCapsules, MatrixPrimaryCapsules
@@ -6,6 +6,7 @@ from capsnet.layers.conv_primary import ConvPrimaryCapsules
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.layers.dense import DenseCapsules
 from capsnet.layers.primary import PrimaryCapsules
+from capsnet.layers.routing import Routing
 
 __all__ = [
     "CapsuleHead",
@@ -17,5 +18,6 @@ __all__ = [
     "DenseDecoder",
     "MatrixPrimaryCapsules",
     "PrimaryCapsules",
+    "Routing",
     "mask_poses",
 ]

@@ -14,13 +14,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
-from capsnet.functional.routing import RoutingResult, get_routing
-from capsnet.functional.squashing import get_squash, length
+from capsnet.functional.routing import RoutingEntry, RoutingResult, get_routing
+from capsnet.functional.routing.registry import check_value
+from capsnet.functional.squashing import length
 from capsnet.functional.votes import compute_shared_votes, compute_votes
+from capsnet.layers.former_names import FormerNames
 from capsnet.layers.initialisation import truncated_normal_
+from capsnet.layers.routing import Routing
 
 
-class DenseCapsules(nn.Module):
+class DenseCapsules(FormerNames):
     """A fully connected capsule layer.
 
     Args:
@@ -37,6 +40,8 @@ class DenseCapsules(nn.Module):
     Shapes: (B, I, K) -> poses (B, J, D), activations (B, J), coupling (B, J, I).
     """
 
+    former_names = {"routing_parameters.": "routing.", "routing_modules.": "routing."}  # noqa: RUF012
+
     def __init__(
         self,
         in_capsules: int,
@@ -52,41 +57,36 @@ class DenseCapsules(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        self.routing = get_routing(routing)
-        self.routing.check_options(options)
+        check_value("shared", bool, shared)
         if scale is not None:
-            if not self.routing.takes("dimension"):
+            if not get_routing(routing).takes("dimension"):
                 raise CapsNetError(f"Routing '{routing}' takes no scale.")
             if scale not in ("output", "input"):
                 raise CapsNetError(f"scale is 'output' or 'input', not '{scale}'.")
             options["dimension"] = in_size if scale == "input" else out_size
         if squash is not None:
-            self.routing.check_options({"squash": squash})
-            options["squash"] = get_squash(squash)
-        self.options = options
-        self.takes_activations = self.routing.takes("activations")
+            options["squash"] = squash
         pairs = (out_capsules,) if shared else (out_capsules, in_capsules)
         self.weight = nn.Parameter(torch.empty(*pairs, in_size, out_size))
         # He's rule with the fan-in that the authors' framework reads off this shape: all sizes but the last.
         truncated_normal_(self.weight, std=math.sqrt(2 / (math.prod(pairs) * in_size)))
-        learned = self.routing.parameters(in_capsules, out_capsules, out_size)
-        if bias and "bias" not in learned:
-            if not self.routing.takes("bias"):
-                raise CapsNetError(f"Routing '{routing}' takes no bias.")
-            learned["bias"] = torch.zeros(out_capsules, out_size)
-        self.routing_parameters = nn.ParameterDict(
-            {name: nn.Parameter(t) for name, t in learned.items() if isinstance(t, Tensor)}
-        )
-        self.routing_modules = nn.ModuleDict({n: m for n, m in learned.items() if isinstance(m, nn.Module)})
+        self.routing = Routing(routing, in_capsules, out_capsules, out_size, bias=bias, **options)
+
+    @staticmethod
+    def options_for(routing: RoutingEntry) -> list[str]:
+        """The names of all that may be set beside the sizes."""
+        own = ["routing", "shared"]
+        own += ["scale"] if routing.takes("dimension") else []
+        own += ["bias"] if routing.takes("bias") else []
+        return [*own, *routing.options()]
 
     def forward(
         self, capsules: Float[Tensor, "b i k"], activations: Float[Tensor, "b i"] | None = None
     ) -> RoutingResult:
         """`activations`: how present each input is; the lengths of the poses when left out."""
-        arguments: dict[str, Any] = {**self.routing_parameters, **self.routing_modules, **self.options}
-        if self.takes_activations:
-            arguments["activations"] = length(capsules) if activations is None else activations
+        if activations is None:
+            activations = length(capsules)
         vote = compute_votes if self.weight.ndim == 4 else compute_shared_votes
         # Couplings are exponentials of sums: half of float32's digits are not enough for them.
         with torch.autocast(capsules.device.type, enabled=False):
-            return self.routing.function(vote(capsules.to(self.weight.dtype), self.weight), **arguments)
+            return self.routing(vote(capsules.to(self.weight.dtype), self.weight), activations)

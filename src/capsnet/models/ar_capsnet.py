@@ -14,10 +14,9 @@ Letters: B batch, I input types, K input pose size, J output types, D pose size,
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from capsnet.functional.routing import get_routing
-from capsnet.functional.routing.attention import attention_routing
 from capsnet.layers.decoders import DenseDecoder
 from capsnet.layers.initialisation import glorot_uniform_
+from capsnet.layers.routing import Routing
 from capsnet.models.base import CapsuleModel, Output, build_decoder
 from capsnet.registry import ImageShape, register_model
 
@@ -58,10 +57,7 @@ class AttentionConvCapsules(nn.Module):
             in_types * in_size, in_types * out_types * out_size, kernel, stride, padding, groups=in_types
         )
         glorot_uniform_(self.votes)
-        learned = get_routing("attention").parameters(in_types, out_types, out_size)
-        self.routing = nn.ParameterDict(
-            {k: nn.Parameter(t) for k, t in learned.items() if isinstance(t, Tensor)}
-        )
+        self.routing = Routing("attention", in_types, out_types, out_size)
 
     def forward(
         self, capsules: Float[Tensor, "b ik h w"]
@@ -69,7 +65,7 @@ class AttentionConvCapsules(nn.Module):
         votes = self.votes(self.dropout(capsules)).unflatten(1, self.shape)
         b, _, _, _, height, width = votes.shape
         everywhere = votes.permute(0, 4, 5, 2, 1, 3).flatten(0, 2)  # each position routes by itself
-        found = (t.unflatten(0, (b, height, width)) for t in attention_routing(everywhere, **self.routing))
+        found = (t.unflatten(0, (b, height, width)) for t in self.routing(everywhere))
         poses, activations, coupling = (t.movedim((1, 2), (-2, -1)) for t in found)
         return poses.flatten(1, 2), activations, coupling
 

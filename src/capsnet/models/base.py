@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from capsnet.card import Card
 from capsnet.errors import CapsNetError
-from capsnet.functional.losses import cross_entropy, margin_loss, spread_loss
+from capsnet.functional.losses import cross_entropy, margin_loss
 from capsnet.functional.squashing import length
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
+from capsnet.layers.routing import Routing
 from capsnet.registry import Architecture, ImageShape
 
 
@@ -46,40 +47,38 @@ class CapsuleModel(nn.Module):
             raise CapsNetError(f"This model takes images of shape {expected}; got {got}.")
         return self.encoder(images, coupling=coupling)
 
+    @property
+    def routing(self) -> Routing | None:
+        """The routing of the class capsules, which is the encoder's last; None where nothing is routed."""
+        routings = [module for module in self.encoder.modules() if isinstance(module, Routing)]
+        return routings[-1] if routings else None
+
     def reconstruct(
-        self, poses: Float[Tensor, "b j d"], classes: Int[Tensor, "b"] | None = None
+        self, poses: Float[Tensor, "b j d"] | Output, classes: Int[Tensor, "b"] | None = None
     ) -> Float[Tensor, "b c h w"]:
-        """The picture that one class's pose stands for; the longest capsule's, unless `classes` are given."""
+        """Return the picture that the pose of one class stands for.
+
+        Args:
+            poses: of the class capsules, or the whole output.
+            classes: whose pose to take; the best-scored when left out.
+        """
         if self.decoder is None:
             raise CapsNetError("This model has no decoder, so it cannot reconstruct.")
+        if isinstance(poses, Output):
+            classes = poses.scores.argmax(dim=1) if classes is None else classes
+            poses = poses.poses
         if classes is None:
-            classes = length(poses).argmax(dim=1)
+            classes = self.routing.choose(poses) if self.routing else length(poses).argmax(dim=1)
         return self.decoder(mask_poses(poses, classes).flatten(1))
 
     def classification_loss(
         self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
     ) -> Float[Tensor, ""]:
-        """Eq. 7. `progress`, from 0 to 1 over training, is for losses that change on the way."""
+        """The loss that suits the routing, or eq. 7. `progress`, from 0 to 1 over training, is for losses that change on the
+        way."""
+        if self.routing is not None:
+            return self.routing.loss(output.scores, targets, progress=progress)
         return margin_loss(output.scores, targets)
-
-
-class SpreadModel(CapsuleModel):
-    """Trained with the spread loss, for EM routing. Its activations start near one half and leave it slowly: the margin loss,
-    which wants most of them near zero at once, would first unlearn what tells the classes apart."""
-
-    def classification_loss(
-        self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
-    ) -> Float[Tensor, ""]:
-        """Hinton et al. 2018 eq. 3, with a margin that grows with `progress`."""
-        return spread_loss(output.scores, targets, margin=0.2 + 0.7 * progress)
-
-
-def capsule_model(
-    encoder: nn.Module, decoder: nn.Module | None, image_shape: ImageShape, routing: str | None
-) -> CapsuleModel:
-    """A model with the loss that suits its routing's activations."""
-    kind = SpreadModel if routing == "em" else CapsuleModel
-    return kind(encoder, decoder, image_shape)
 
 
 class SoftmaxModel(CapsuleModel):
@@ -89,12 +88,12 @@ class SoftmaxModel(CapsuleModel):
     """
 
     def reconstruct(
-        self, poses: Float[Tensor, "b *f"], classes: Int[Tensor, "b"] | None = None
+        self, poses: Float[Tensor, "b *f"] | Output, classes: Int[Tensor, "b"] | None = None
     ) -> Float[Tensor, "b c h w"]:
-        """The picture that the features stand for, whatever the class."""
+        """Return the picture that the features stand for, whatever the class."""
         if self.decoder is None:
             raise CapsNetError("This model has no decoder, so it cannot reconstruct.")
-        return self.decoder(poses)
+        return self.decoder(poses.poses if isinstance(poses, Output) else poses)
 
     def classification_loss(
         self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0

@@ -18,10 +18,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
-from capsnet.functional.losses import margin_loss
 from capsnet.functional.routing import get_routing
 from capsnet.layers import ConvPrimaryCapsules, DenseCapsules
-from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
+from capsnet.models.base import CapsuleModel, Output, build_decoder
 from capsnet.registry import ImageShape, register_model
 
 KERNEL = 9
@@ -75,8 +74,8 @@ class CapsNetEncoder(nn.Module):
         nn.init.trunc_normal_(self.conv.weight, std=0.05, a=-0.1, b=0.1)
         nn.init.constant_(self.conv.bias, 0.1)
         nn.init.trunc_normal_(self.capsules.weight, std=0.1, a=-0.2, b=0.2)
-        if "bias" in self.capsules.routing_parameters:
-            nn.init.constant_(self.capsules.routing_parameters["bias"], 0.1)
+        if "bias" in self.capsules.routing.learned:
+            nn.init.constant_(self.capsules.routing.get_parameter("bias"), 0.1)
 
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
         result = self.capsules(self.primary(self.conv(images).relu()))
@@ -84,7 +83,7 @@ class CapsNetEncoder(nn.Module):
 
 
 class CapsNet(CapsuleModel):
-    """A capsule model whose margin loss may have the original program's scale."""
+    """A capsule model whose loss may have the original program's scale."""
 
     def __init__(
         self,
@@ -100,9 +99,9 @@ class CapsNet(CapsuleModel):
     def classification_loss(
         self, output: Output, targets: Float[Tensor, "b j"], *, progress: float = 1.0
     ) -> Float[Tensor, ""]:
-        """Eq. 7; the original program halves it and takes the mean over classes, 1/20 for ten of them."""
+        """The routing's; with `original_loss` half of it and the mean over classes, 1/20 for ten of them."""
         scale = 1 / (2 * targets.shape[1]) if self.original_loss else 1.0
-        return scale * margin_loss(output.scores, targets)
+        return scale * super().classification_loss(output, targets, progress=progress)
 
 
 @register_model(image_shape=(1, 28, 28), num_classes=10)
@@ -114,11 +113,12 @@ def capsnet(
     original_loss: bool = False,
     channels: int = 256,
     types: int = 32,
+    routing: str = "dynamic",
     **routing_options: Any,
 ) -> CapsuleModel:
     """CapsNet with dynamic or any other routing, for images of 17 pixels a side and more."""
-    encoder = CapsNetEncoder(image_shape, num_classes, channels=channels, types=types, **routing_options)
+    encoder = CapsNetEncoder(
+        image_shape, num_classes, channels=channels, types=types, routing=routing, **routing_options
+    )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
-    if routing_options.get("routing") == "em":
-        return capsule_model(encoder, built, image_shape, "em")
     return CapsNet(encoder, built, image_shape, original_loss=original_loss)

@@ -2,7 +2,8 @@
 
 A gate is a squeeze-and-excitation block: one number for each feature map or capsule, two dense layers, a sigmoid, and each
 map or capsule is scaled by its own. One gate stands behind the first convolution (256 maps, 16 in between: 8,464
-parameters), one behind the primary capsules (1152, 72 in between: 167,112). Routing, loss and decoder are CapsNet's.
+parameters), one behind the primary capsules (1152, 72 in between: 167,112). Routing and decoder are
+CapsNet's; the loss is the one that suits the routing.
 6,979,960 parameters on MNIST.
 
 Letters: B batch, C maps, I primary capsules, D pose size.
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from capsnet.layers.initialisation import glorot_uniform_
 from capsnet.models.base import CapsuleModel, Output, build_decoder
-from capsnet.models.capsnet import CLASS_SIZE, CapsNet, CapsNetEncoder
+from capsnet.models.capsnet import CLASS_SIZE, CapsNetEncoder
 from capsnet.registry import ImageShape, register_model
 
 REDUCTION = 16
@@ -63,8 +64,11 @@ def da_capsnet(
     decoder: bool | str = True,
     channels: int = 256,
     types: int = 32,
+    routing: str = "dynamic",
     **routing_options: Any,
 ) -> CapsuleModel:
     """CapsNet with dual attention, for images of 17 pixels a side and more."""
-    encoder = DACapsNetEncoder(image_shape, num_classes, channels=channels, types=types, **routing_options)
-    return CapsNet(encoder, build_decoder(decoder, num_classes * CLASS_SIZE, image_shape), image_shape)
+    encoder = DACapsNetEncoder(
+        image_shape, num_classes, channels=channels, types=types, routing=routing, **routing_options
+    )
+    return CapsuleModel(encoder, build_decoder(decoder, num_classes * CLASS_SIZE, image_shape), image_shape)

@@ -20,7 +20,7 @@ from capsnet.errors import CapsNetError
 from capsnet.layers.capsule_head import CapsuleHead, route_through
 from capsnet.layers.initialisation import he_normal_
 from capsnet.models.backbones import BackboneEncoder
-from capsnet.models.base import CapsuleModel, Output, build_decoder, capsule_model
+from capsnet.models.base import CapsuleModel, Output, build_decoder
 from capsnet.registry import ImageShape, register_model
 
 CHANNELS = (32, 64, 64, 128)
@@ -145,6 +145,7 @@ def efficient_capsnet(
     activation: str = "relu",
     norm: str = "batch",
     capsule_layers: tuple[tuple[int, int], ...] = (),
+    routing: str = "self_attention",
     **routing_options: Any,
 ) -> CapsuleModel:
     """The network of the MNIST experiments, for any image of 19 to 444 pixels a side; or its capsules on another `backbone`."""
@@ -156,6 +157,7 @@ def efficient_capsnet(
             activation=activation,
             norm=norm,
             capsule_layers=capsule_layers,
+            routing=routing,
             **routing_options,
         )
     elif (activation, norm) != ("relu", "batch"):
@@ -164,15 +166,25 @@ def efficient_capsnet(
         )
     else:
         encoder = BackboneEncoder(
-            backbone, image_shape, num_classes, capsule_layers=capsule_layers, **routing_options
+            backbone,
+            image_shape,
+            num_classes,
+            capsule_layers=capsule_layers,
+            routing=routing,
+            **routing_options,
         )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
-    return capsule_model(encoder, built, image_shape, routing_options.get("routing"))
+    return CapsuleModel(encoder, built, image_shape)
 
 
 @register_model(image_shape=(2, 48, 48), num_classes=5)
 def efficient_capsnet_smallnorb(
-    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = True, **routing_options: Any
+    image_shape: ImageShape,
+    num_classes: int,
+    *,
+    decoder: bool | str = True,
+    routing: str = "self_attention",
+    **routing_options: Any,
 ) -> CapsuleModel:
     """The network of the smallNORB experiments: a wider first kernel, LeakyReLU and instance normalisation."""
     encoder = EfficientEncoder(
@@ -182,15 +194,21 @@ def efficient_capsnet_smallnorb(
         strides=(2, 1, 1, 2),
         activation="leaky_relu",
         norm="instance",
+        routing=routing,
         **routing_options,
     )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape, default="conv")
-    return capsule_model(encoder, built, image_shape, routing_options.get("routing"))
+    return CapsuleModel(encoder, built, image_shape)
 
 
 @register_model(image_shape=(1, 36, 36), num_classes=10)
 def efficient_capsnet_multimnist(
-    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = True, **routing_options: Any
+    image_shape: ImageShape,
+    num_classes: int,
+    *,
+    decoder: bool | str = True,
+    routing: str = "self_attention",
+    **routing_options: Any,
 ) -> CapsuleModel:
     """The network of the MultiMNIST experiments; its depthwise kernel leaves the last row and column unseen."""
     encoder = EfficientEncoder(
@@ -199,7 +217,8 @@ def efficient_capsnet_multimnist(
         strides=(1, 1, 2, 2),
         primary_kernel=5,
         primary_stride=2,
+        routing=routing,
         **routing_options,
     )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
-    return capsule_model(encoder, built, image_shape, routing_options.get("routing"))
+    return CapsuleModel(encoder, built, image_shape)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
 from capsnet.layers.conv_capsules import SIZE, ClassCapsules, ConvCapsules, MatrixPrimaryCapsules
-from capsnet.models.base import CapsuleModel, Output, SpreadModel, build_decoder
+from capsnet.models.base import CapsuleModel, Output, build_decoder
 from capsnet.registry import ImageShape, register_model
 
 TYPES = (32, 32, 32, 32)
@@ -69,4 +69,4 @@ def matrix_capsnet(
 ) -> CapsuleModel:
     """The network of the smallNORB experiments; it has no decoder unless asked for one."""
     encoder = MatrixEncoder(image_shape, num_classes, types=types, iterations=iterations)
-    return SpreadModel(encoder, build_decoder(decoder, num_classes * SIZE, image_shape), image_shape)
+    return CapsuleModel(encoder, build_decoder(decoder, num_classes * SIZE, image_shape), image_shape)

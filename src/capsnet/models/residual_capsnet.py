@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from capsnet.errors import CapsNetError
 from capsnet.models.backbones import BackboneEncoder, register_backbone
-from capsnet.models.base import CapsuleModel, build_decoder, capsule_model
+from capsnet.models.base import CapsuleModel, build_decoder
 from capsnet.registry import ImageShape, register_model
 
 WIDTHS = (64, 256, 256)
@@ -106,10 +106,22 @@ def residual_capsnet(
     *,
     decoder: bool | str = False,
     widths: tuple[int, ...] = WIDTHS,
-    **head_options: Any,
+    primary_size: int = 8,
+    capsule_layers: tuple[tuple[int, int], ...] = (),
+    routing: str = "self_attention",
+    **routing_options: Any,
 ) -> CapsuleModel:
     """Capsules on a compact residual network, for photographs of at least 16 pixels a side; without a decoder by default."""
     backbone = ResidualBackbone(image_shape, widths)
-    encoder = BackboneEncoder(backbone, image_shape, num_classes, class_size=CLASS_SIZE, **head_options)
+    encoder = BackboneEncoder(
+        backbone,
+        image_shape,
+        num_classes,
+        primary_size=primary_size,
+        class_size=CLASS_SIZE,
+        capsule_layers=capsule_layers,
+        routing=routing,
+        **routing_options,
+    )
     built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
-    return capsule_model(encoder, built, image_shape, head_options.get("routing"))
+    return CapsuleModel(encoder, built, image_shape)

@@ -50,7 +50,7 @@ def stages(model: CapsuleModel) -> list[Stage]:
                 hooks.append(layer.register_forward_hook(record("dense", PURPLE)))
     output = model(torch.zeros(1, *model.image_shape))
     if model.decoder is not None:
-        picture = model.reconstruct(output.poses)
+        picture = model.reconstruct(output)
         found.append(Stage("picture", tuple(picture.shape[1:]), GREY))
     for hook in hooks:
         hook.remove()

@@ -7,7 +7,8 @@ import textwrap
 import pytest
 import torch
 from torch import nn
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils.checkpoint import checkpoint
 
 from capsnet import create_model
 from capsnet.errors import CapsNetError
@@ -169,6 +170,81 @@ def test_unknown_option_lists_the_known_ones():
         CapsNetError, match="Routing 'dynamic' has no option 'steps'; its options: iterations, leaky, squash"
     ):
         DenseCapsules(6, 8, 4, 16, routing="dynamic", steps=3)
+
+
+def scalar(result):
+    """One number that depends on everything that a routing gives, and in no linear way."""
+    poses, activations, coupling = result
+    return poses.square().sum() + activations.sin().sum() + coupling.pow(3).sum()
+
+
+def layer_and_capsules(name):
+    layer = DenseCapsules(INPUTS, 3, PARENTS, SIZE, routing=name).double().eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter)
+    return layer, torch.randn(4, INPUTS, 3, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_transforms_give_the_gradients_of_autograd(name):
+    layer, capsules = layer_and_capsules(name)
+    leaf = capsules.clone().requires_grad_()
+    expected = torch.autograd.grad(scalar(layer(leaf)), (leaf, layer.weight))
+    found = torch.func.grad(lambda c: scalar(layer(c)))(capsules)
+    torch.testing.assert_close(found, expected[0], rtol=1e-9, atol=1e-9)
+    of_weight = torch.func.grad(
+        lambda w: scalar(torch.func.functional_call(layer, {"weight": w}, (capsules,)))
+    )(layer.weight.detach())
+    torch.testing.assert_close(of_weight, expected[1], rtol=1e-9, atol=1e-9)
+    one_by_one = torch.func.vmap(torch.func.grad(lambda c: scalar(layer(c.unsqueeze(0)))))(capsules)
+    torch.testing.assert_close(one_by_one, expected[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vmap_over_images_gives_what_a_batch_gives(name):
+    layer, capsules = layer_and_capsules(name)
+    batch = layer(capsules)
+    for whole, one in zip(batch, torch.func.vmap(lambda c: layer(c.unsqueeze(0)))(capsules), strict=True):
+        torch.testing.assert_close(one.squeeze(1), whole, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_gradients_are_right(name):
+    layer, capsules = layer_and_capsules(name)
+    assert gradgradcheck(lambda c: tuple(layer(c)), capsules[:1].requires_grad_())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gradient_penalty_reaches_every_matrix(name):
+    layer, capsules = layer_and_capsules(name)
+    capsules.requires_grad_()
+    (slope,) = torch.autograd.grad(scalar(layer(capsules)), capsules, create_graph=True)
+    slope.square().sum().backward()
+    assert layer.weight.grad.isfinite().all()
+    assert (layer.weight.grad.flatten(1).abs().sum(dim=1) > 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointing_gives_the_same_gradients(name, reentrant):
+    layer, capsules = layer_and_capsules(name)
+    gradients = []
+    for call in (layer, lambda c: checkpoint(layer, c, use_reentrant=reentrant)):
+        leaf = capsules.clone().requires_grad_()
+        scalar(call(leaf)).backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_chosen_class_is_the_most_active_or_none_that_poses_tell(name):
+    layer, capsules = layer_and_capsules(name)
+    result = layer(capsules)
+    if name in ("em", "variational"):
+        with pytest.raises(CapsNetError, match="poses do not tell which capsule is the most active"):
+            layer.routing.choose(result.poses)
+    else:
+        assert torch.equal(layer.routing.choose(result.poses), result.activations.argmax(dim=1))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""Routings: how the votes for a parent become its pose. One a file; each is in ROUTINGS under its name."""
+"""Routings: how the votes for a parent become its pose. One per file; each is in ROUTINGS under its name."""
 
 from capsnet.functional.routing.attention import attention_routing
 from capsnet.functional.routing.dynamic import dynamic_routing, leaky_routing
@@ -7,7 +7,7 @@ from capsnet.functional.routing.inverted import inverted_routing
 from capsnet.functional.routing.optimised import optimised_routing
 from capsnet.functional.routing.registry import (
     ROUTINGS,
-    Routing,
+    RoutingEntry,
     RoutingResult,
     get_routing,
     register_routing,
@@ -18,7 +18,7 @@ from capsnet.functional.routing.variational import variational_routing
 
 __all__ = [
     "ROUTINGS",
-    "Routing",
+    "RoutingEntry",
     "RoutingResult",
     "attention_routing",
     "dynamic_routing",

@@ -28,7 +28,12 @@ def _glorot_uniform(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
     }
 
 
-@register_routing("attention", parameters=_glorot_uniform)
+def share_of_longest(poses: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+    """The length as a share of the longest there can be, sqrt(D)."""
+    return length(poses) / math.sqrt(poses.shape[-1])
+
+
+@register_routing("attention", parameters=_glorot_uniform, activation=share_of_longest)
 def attention_routing(
     votes: Float[Tensor, "b j i d"],
     attention: Float[Tensor, "j d k i"],
@@ -39,4 +44,4 @@ def attention_routing(
     coupling = torch.einsum("bjkd,jdki->bji", votes, attention).softmax(dim=2)
     coupled = torch.einsum("bji,bjid->bjd", coupling, votes)
     poses = (torch.einsum("bjd,jde->bje", coupled, transform) + bias).tanh()
-    return RoutingResult(poses, length(poses) / math.sqrt(poses.shape[-1]), coupling)
+    return RoutingResult(poses, share_of_longest(poses), coupling)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from capsnet.functional.routing.products import Votes, route
+from capsnet.functional.routing.products import UnmadeVotes, Votes, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 from capsnet.functional.squashing import Squash, length, squash_sabour
 
@@ -27,9 +27,9 @@ def _leaky_softmax(logits: Float[Tensor, "b j i"]) -> Float[Tensor, "b j i"]:
     return F.pad(logits, (0, 0, 0, 1)).softmax(dim=1)[:, :-1]
 
 
-@register_routing("dynamic")
+@register_routing("dynamic", uses_route=True)
 def dynamic_routing(
-    votes: Float[Tensor, "b j i d"],
+    votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     bias: Float[Tensor, "j d"] | None = None,
     *,
     iterations: int = 3,
@@ -39,22 +39,22 @@ def dynamic_routing(
     """Procedure 1; the coupling is the last iteration's and sums to one over the parents."""
     normalise = _leaky_softmax if leaky else _softmax
 
-    def iterate(votes: Votes, bias: Tensor) -> tuple[Tensor, Tensor]:
+    def iterate(votes: Votes, *bias: Tensor) -> tuple[Tensor, Tensor]:
         logits = votes.values.new_zeros(votes.values.shape[:3])
         for iteration in range(iterations):
             coupling = normalise(logits)
-            poses = squash(votes.weighted_sum(coupling) + bias)
+            poses = squash(sum(bias, votes.weighted_sum(coupling)))
             if iteration + 1 < iterations:
                 logits = logits + votes.agreement(poses)
         return poses, coupling
 
-    poses, coupling = route(iterate, votes, votes.new_zeros(()) if bias is None else bias)
+    poses, coupling = route(iterate, votes, shared=() if bias is None else (bias,))
     return RoutingResult(poses, length(poses), coupling)
 
 
-@register_routing("leaky")
+@register_routing("leaky", uses_route=True)
 def leaky_routing(
-    votes: Float[Tensor, "b j i d"],
+    votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     bias: Float[Tensor, "j d"] | None = None,
     *,
     iterations: int = 3,

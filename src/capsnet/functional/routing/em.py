@@ -4,10 +4,15 @@ Hinton, Sabour, Frosst 2018, procedure 1. A parent's cost of explaining its vote
 sigmoid of how much cheaper than `beta_a` that is, steeper with every iteration. All densities are logarithms; the variance
 has a floor and the masses an addend, so that empty clusters stay finite.
 
-The initial coupling is uniform. `normalise` says among whom a capsule's coupling sums to one: the parents here,
+The initial coupling is uniform. `normalise` says among whom a capsule's coupling sums to one: the parents in a dense layer,
 the parents at all positions that see it in convolutional capsules.
 
-Letters: B batch, I input capsules, J output capsules, D pose size.
+Class capsules are trained with the spread loss, whose margin grows from 0.2 to 0.9 over the training. Their activations
+start near one half and leave it slowly: the margin loss, which wants most of them near zero at once, would first unlearn what
+tells the classes apart.
+
+Letters: B batch, P positions (1 in a dense layer), I input capsules that a position sees, J output capsules at each, D pose
+size.
 """
 
 import math
@@ -18,15 +23,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capsnet.errors import CapsNetError
+from capsnet.functional.losses import spread_loss
 from capsnet.functional.routing.mixture import (
     Component,
     MixtureVotes,
     Moments,
     Normalise,
+    by_position,
     fit_mixture,
     over_parents,
 )
-from capsnet.functional.routing.products import Loop, route
+from capsnet.functional.routing.products import UnmadeVotes, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 
 _MASS = 1e-7
@@ -37,12 +44,19 @@ def zero_betas(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
     return {"beta_a": torch.zeros(j), "beta_u": torch.zeros(j)}
 
 
-@register_routing("em", parameters=zero_betas)
+def growing_spread_loss(
+    activations: Float[Tensor, "b j"], targets: Float[Tensor, "b j"], progress: float
+) -> Float[Tensor, ""]:
+    """Hinton et al. 2018 eq. 3, with a margin that grows with `progress`, from 0 to 1 over the training."""
+    return spread_loss(activations, targets, margin=0.2 + 0.7 * progress)
+
+
+@register_routing("em", parameters=zero_betas, activation=None, loss=growing_spread_loss, uses_route=True)
 def em_routing(
-    votes: Float[Tensor, "b j i d"],
+    votes: Float[Tensor, "b pj i d"] | UnmadeVotes,
     beta_a: Float[Tensor, "j"],
     beta_u: Float[Tensor, "j"],
-    activations: Float[Tensor, "b i"] | Float[Tensor, "b j i"],
+    activations: Float[Tensor, "b i"] | Float[Tensor, "b p i"],
     normalise: Normalise = over_parents,
     *,
     iterations: int = 3,
@@ -50,26 +64,16 @@ def em_routing(
     variance_floor: float = 5e-4,
 ) -> RoutingResult:
     """The coupling is the last iteration's, before it is weighted by the activations."""
-    loop = em_loop(normalise, iterations=iterations, steepness=steepness, variance_floor=variance_floor)
-    if activations.ndim == 2:
-        activations = activations.unsqueeze(1)
-    return RoutingResult(*route(loop, votes, beta_a, beta_u, activations, centred=True))
-
-
-def em_loop(
-    normalise: Normalise = over_parents,
-    *,
-    iterations: int = 3,
-    steepness: float = 0.01,
-    variance_floor: float = 5e-4,
-) -> Loop:
-    """`em_routing` of votes in whichever form they come."""
     if min(steepness, variance_floor) <= 0:
         raise CapsNetError("EM routing's steepness and variance_floor are numbers above 0.")
+    activations = by_position(activations)
+    positions = activations.shape[1]
 
     def iterate(
-        votes: MixtureVotes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
+        votes: MixtureVotes, activations: Tensor, beta_a: Tensor, beta_u: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        beta_a, beta_u = beta_a.repeat(positions), beta_u.repeat(positions)
+
         def fit(iteration: int, moments: Moments) -> Component:
             slope = steepness * (1 - 0.95 ** (iteration + 1))
             return _m_step(moments, beta_a, beta_u, slope, variance_floor)
@@ -77,7 +81,7 @@ def em_loop(
         component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
         return component.pose, component.logit.sigmoid(), coupling
 
-    return iterate
+    return RoutingResult(*route(iterate, votes, each=(activations,), shared=(beta_a, beta_u), centred=True))
 
 
 def _m_step(moments: Moments, beta_a: Tensor, beta_u: Tensor, slope: float, floor: float) -> Component:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capsnet.functional.routing.products import Votes, route
+from capsnet.functional.routing.products import UnmadeVotes, Votes, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 from capsnet.functional.squashing import Squash, length
 from capsnet.functional.squashing import squash as efficient_squash
@@ -25,9 +25,9 @@ def _unit_norm(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
     return {"norm_weight": torch.ones(d), "norm_bias": torch.zeros(d)}
 
 
-@register_routing("inverted", parameters=_unit_norm)
+@register_routing("inverted", parameters=_unit_norm, uses_route=True)
 def inverted_routing(
-    votes: Float[Tensor, "b j i d"],
+    votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     norm_weight: Float[Tensor, "d"],
     norm_bias: Float[Tensor, "d"],
     *,
@@ -43,5 +43,5 @@ def inverted_routing(
             coupling = votes.agreement(poses).softmax(dim=1)
         return squash(votes.weighted_sum(coupling)), coupling
 
-    poses, coupling = route(iterate, votes, norm_weight, norm_bias)
+    poses, coupling = route(iterate, votes, shared=(norm_weight, norm_bias))
     return RoutingResult(poses, length(poses), coupling)

@@ -1,149 +1,57 @@
-"""Matrix votes that are never stored: what mixture routings sum over them, made anew in every pass.
+"""Votes of pose matrices, which a layer of convolutional capsules need not make all at once.
 
-The votes of an image for a layer of convolutional capsules (Hinton et al. 2018) are tens of megabytes, and a routing goes over
-them some twenty times with its gradients, so that it waits for memory. But a vote is four multiplications of a child's 4x4
-pose by a 4x4 weight, both of which stay in the caches: the passes below make each vote in registers and use it at once.
+Hinton, Sabour, Frosst 2018: a vote is the child's 4x4 pose matrix times a learned 4x4 matrix. The votes are by far the
+largest tensor of such a layer, 21 MB for an image in the paper's first one, so without gradients they are made for some
+images at a time.
 
-Mixture routings need two passes only, and the gradient of each is the other: `moments` sums shares times (1, v, v^2) over
-the inputs, `density` is constant + linear . v + quadratic . v^2. The votes' own gradient is a sum of outer products, which
-a third pass forms and takes on to poses and weight, without storing it either.
-
-Letters: B batch, P positions, J parent types at each, I inputs that a position sees, D = 16 elements of a pose or a matrix;
-Q blocks of L inputs, as many as a register holds, the last one filled up with zeros; N = 4.
+Letters: B batch, P positions, J parent types at each, I inputs that a position sees, N = 4 the matrices' side, D = N x N.
 """
-
-from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
-from capsnet.functional.routing.kernels import call, inputs_in_a_block
-from capsnet.functional.routing.products import Loop, differentiate
+from capsnet.functional.routing.products import Loop, Tensors, route
+from capsnet.functional.votes import compute_matrix_votes
 
-SIDE = 4
-
-
-def route_matrix_votes(
-    loop: Loop,
-    poses: Float[Tensor, "b p n n i"],
-    weight: Float[Tensor, "j n n i"],
-    *tensors: Tensor,
-) -> Any:
-    """`loop(votes, *tensors)` for the votes of `compute_matrix_votes(poses, weight)`, where `kernels.usable` allows it."""
-    votes = partial(MatrixVotes, inputs=weight.shape[-1])
-    large = in_blocks(poses), in_blocks(weight)
-    if not torch.is_grad_enabled():
-        return loop(votes(*large), *tensors)
-    return differentiate(loop, votes, large, tensors)
-
-
-def in_blocks(matrices: Float[Tensor, "... n n i"]) -> Float[Tensor, "... q d l"]:
-    """Blocks of inputs, each with the elements of its matrices one after the other."""
-    lanes = inputs_in_a_block(matrices.dtype)
-    return _fill(matrices.flatten(-3, -2)).unflatten(-1, (-1, lanes)).transpose(-3, -2).contiguous()
-
-
-def _fill(values: Float[Tensor, "... i"]) -> Float[Tensor, "... ql"]:
-    """Zeros after the last input, up to a whole block."""
-    missing = -values.shape[-1] % inputs_in_a_block(values.dtype)
-    return F.pad(values, (0, missing)) if missing else values.contiguous()
+_AT_ONCE = 2**26  # elements of the votes that are made together where no gradient needs all of them
 
 
 class MatrixVotes:
-    """The votes of a group of images, less `centre`, and the factors of their gradient."""
+    """The votes (B, P x J, I, D) of `poses` times `weight`, to each of which `offset` is added."""
 
-    def __init__(self, poses: Tensor, weight: Tensor, *, inputs: int) -> None:
-        self.poses, self.weight, self.inputs = poses, weight, inputs
-        self.centre = self._mean()
-        # Every pass depends on it, so that every pass is differentiated.
-        self.anchor = poses.new_zeros((), requires_grad=True)
-        self.factors: list[tuple[Tensor, Tensor, Tensor]] = []
+    def __init__(
+        self,
+        poses: Float[Tensor, "b p n n i"],
+        weight: Float[Tensor, "j n n i"],
+        offset: Float[Tensor, "d i"] | None = None,
+    ) -> None:
+        self.poses, self.weight, self.offset = poses, weight, offset
+        (b, p, n, _, i), j = poses.shape, len(weight)
+        self.shape = b, p * j, i, n * n
 
-    def _mean(self) -> Float[Tensor, "b pj d"]:
-        """As one matrix product, over inputs and the inner index at once."""
-        b, p, _, d, _ = self.poses.shape
-        j = len(self.weight)
-        left = self.poses.unflatten(3, (SIDE, SIDE)).permute(0, 1, 3, 4, 2, 5).reshape(b * p * SIDE, -1)
-        right = self.weight.unflatten(2, (SIDE, SIDE)).permute(0, 3, 2, 1, 4).reshape(j * SIDE, -1)
-        total = (left @ right.t()).view(b, p, SIDE, j, SIDE).transpose(2, 3)
-        return total.reshape(b, p * j, d) / self.inputs
+    def route(self, loop: Loop, each: Tensors, shared: Tensors, *, centred: bool) -> Tensors:
+        """`loop` over the stored votes."""
+        b, pj, i, d = self.shape
+        together = max(1, _AT_ONCE // (pj * i * d))
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or b <= together:
+            return route(loop, self.stored(), each=each, shared=shared, centred=centred)
+        parts = []
+        for poses, *some in zip(*(t.split(together) for t in (self.poses, *each)), strict=True):
+            votes = MatrixVotes(poses, self.weight, self.offset).stored()
+            parts.append(route(loop, votes, each=tuple(some), shared=shared, centred=centred))
+        return tuple(map(torch.cat, zip(*parts, strict=True)))
 
-    def release(self) -> tuple[Tensor, ...]:
-        """Gives the large tensors away, to be kept by the graph and not by this object, which may live longer."""
-        kept = self.poses, self.weight
-        self.poses = self.weight = self.poses.new_empty(())
-        self.factors = []
-        return kept
-
-    def restore(self, *kept: Tensor) -> None:
-        self.poses, self.weight = kept
-
-    def uniform(self) -> Float[Tensor, "1 pj i"]:
-        return self.poses.new_zeros(1, self.poses.shape[1] * len(self.weight), self.inputs)
-
-    def moments(self, weights: Float[Tensor, "b pj i"]) -> tuple[Tensor, Tensor, Tensor]:
-        """The mass of the votes, their sum, and the sum of their squares."""
-        return _Moments.apply(self, weights, self.anchor)
-
-    def density(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Float[Tensor, "b pj i"]:
-        """constant + linear . v + quadratic . v^2 of each vote."""
-        return _Density.apply(self, constant, linear, quadratic, self.anchor)
-
-    def moments_pass(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mass = weights.new_empty(weights.shape[:2])
-        first, second = torch.empty_like(self.centre), torch.empty_like(self.centre)
-        fixed = self.poses, self.weight, self.centre
-        call("moments", *fixed, _fill(weights), mass, first, second, *self._sizes())
-        return mass, first, second
-
-    def density_pass(self, constant: Tensor, linear: Tensor, quadratic: Tensor) -> Tensor:
-        fits = constant.new_empty(*constant.shape, self.weight.shape[1] * self.weight.shape[3])
-        small = constant.contiguous(), linear.contiguous(), quadratic.contiguous()
-        call("density", self.poses, self.weight, self.centre, *small, fits, *self._sizes())
-        return fits[..., : self.inputs]
-
-    def gradients(self) -> tuple[Tensor, ...]:
-        of_poses, of_weight = torch.zeros_like(self.poses), torch.zeros_like(self.weight)
-        shares = [_fill(weights) for weights, _, _ in self.factors]
-        linear = [linear.contiguous() for _, linear, _ in self.factors]
-        quadratic = [quadratic.contiguous() for _, _, quadratic in self.factors]
-        fixed = self.poses, self.weight, self.centre
-        call("gradients", *fixed, shares, linear, quadratic, len(shares), of_poses, of_weight, *self._sizes())
-        return of_poses, of_weight
-
-    def _sizes(self) -> tuple[int, int, int]:
-        b, p, q, _, _ = self.poses.shape
-        return b * p, len(self.weight), q
+    def stored(self) -> Float[Tensor, "b pj i d"]:
+        """All of them, as a tensor."""
+        return stored(compute_matrix_votes(self.poses, self.weight), self.offset)
 
 
-class _Moments(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, votes: MatrixVotes, weights: Tensor, anchor: Tensor) -> Any:
-        ctx.votes = votes
-        ctx.save_for_backward(weights)
-        return votes.moments_pass(weights)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (weights,) = ctx.saved_tensors
-        mass, first, second = gradients
-        ctx.votes.factors.append((weights, first, second))
-        return None, ctx.votes.density_pass(mass, first, second) if ctx.needs_input_grad[1] else None, None
-
-
-class _Density(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, votes: MatrixVotes, constant: Tensor, linear: Tensor, quadratic: Tensor, anchor: Tensor
-    ) -> Tensor:
-        ctx.votes = votes
-        ctx.save_for_backward(linear, quadratic)
-        return votes.density_pass(constant, linear, quadratic)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        ctx.votes.factors.append((gradients[0], *ctx.saved_tensors))
-        return None, *ctx.votes.moments_pass(gradients[0]), None
+def stored(
+    votes: Float[Tensor, "b p j n n i"], offset: Float[Tensor, "d i"] | None
+) -> Float[Tensor, "b pj i d"]:
+    """Votes as routings read them, with the inputs innermost in memory."""
+    votes = votes.flatten(3, 4)
+    if offset is not None:
+        votes = votes + offset
+    return votes.flatten(1, 2).transpose(2, 3)

@@ -55,11 +55,16 @@ def over_parents(logits: Float[Tensor, "b j i"]) -> Float[Tensor, "b j i"]:
     return logits.softmax(dim=1)
 
 
+def by_position(activations: Float[Tensor, "b *p i"]) -> Float[Tensor, "b p i"]:
+    """How present the inputs of each position are; in a dense layer there is only one."""
+    return activations.unsqueeze(1) if activations.ndim == 2 else activations
+
+
 def fit_mixture(
     votes: MixtureVotes, activations: Float[Tensor, "b p i"], fit: Fit, normalise: Normalise, iterations: int
 ) -> tuple[Component, Float[Tensor, "b j i"]]:
-    """The components after the last fit, and the coupling that they were fitted with. The J components are P times as many
-    one after the other that see the same activations: P is 1 in a dense layer, the positions in a convolutional one."""
+    """The components after the last fit, and the coupling that they were fitted with. The parents of a position come one after
+    the other, and see the same activations."""
     coupling = normalise(votes.uniform()).expand(len(activations), -1, -1)
     for iteration in range(iterations):
         weights = coupling.unflatten(1, (activations.shape[1], -1)) * activations.unsqueeze(2)

@@ -17,15 +17,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capsnet.errors import CapsNetError
-from capsnet.functional.routing.products import Votes, route
+from capsnet.functional.routing.products import UnmadeVotes, Votes, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 from capsnet.functional.squashing import Squash, length
 from capsnet.functional.squashing import squash as efficient_squash
 
 
-@register_routing("optimised")
+@register_routing("optimised", uses_route=True)
 def optimised_routing(
-    votes: Float[Tensor, "b j i d"],
+    votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     *,
     iterations: int = 3,
     strength: float = 1.0,

@@ -6,14 +6,11 @@ receptive field it is in, not over the types of each position on its own.
 Letters: B batch, P positions, J parent types at each, I inputs that a position sees, N children in all.
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-
-from capsnet.functional.routing.mixture import Normalise
 
 
 def seen_children(
@@ -27,25 +24,34 @@ def seen_children(
     return windows.permute(1, 2, 0, 3, 4).flatten(2).flatten(0, 1)
 
 
-def over_positions(seen: Int[Tensor, "p i"], children: int) -> Normalise:
-    """Each child's shares sum to one over all parents at all positions that see it."""
+@dataclass(frozen=True)
+class OverPositions:
+    """Each child's shares sum to one over all parents at all positions that see it.
 
-    def normalise(logits: Float[Tensor, "b pj i"]) -> Float[Tensor, "b pj i"]:
-        at_positions = logits.unflatten(1, (len(seen), -1))
-        softmax = _softmax if torch.compiler.is_compiling() else _Softmax.apply
-        return softmax(at_positions, seen, children).flatten(1, 2)
+    Args:
+        seen: (P, I) which children a position sees.
+        children: how many there are.
+    """
 
-    return normalise
+    seen: Tensor
+    children: int
+
+    def __call__(self, logits: Float[Tensor, "b pj i"]) -> Float[Tensor, "b pj i"]:
+        at_positions = logits.unflatten(1, (len(self.seen), -1))
+        return softmax_over_positions(at_positions, self.seen, self.children).flatten(1, 2)
 
 
-def _softmax(logits: Float[Tensor, "b p j i"], seen: Tensor, children: int) -> Float[Tensor, "b p j i"]:
+def softmax_over_positions(
+    logits: Float[Tensor, "b p j i"], seen: Int[Tensor, "p i"], children: int
+) -> Float[Tensor, "b p j i"]:
+    """The softmax of each child over all places that see it."""
     # The types of a position first: what remains to be taken together over positions is as small as the children.
-    top = _over_children(logits.detach().amax(dim=2), seen, children, "amax")
-    mass = (logits - top.unsqueeze(2)).exp_()
-    return mass * _over_children(mass.sum(dim=2), seen, children, "sum").reciprocal().unsqueeze(2)
+    top = over_children(logits.detach().amax(dim=2), seen, children, "amax")
+    mass = (logits - top.unsqueeze(2)).exp()
+    return mass * over_children(mass.sum(dim=2), seen, children, "sum").reciprocal().unsqueeze(2)
 
 
-def _over_children(
+def over_children(
     values: Float[Tensor, "b p i"], seen: Int[Tensor, "p i"], children: int, reduce: str
 ) -> Float[Tensor, "b p i"]:
     """Each child's values taken together, and given back to all places that see it."""
@@ -53,22 +59,3 @@ def _over_children(
     index = seen.reshape(1, -1).expand(b, -1)
     nothing = values.new_full((b, children), -torch.inf if reduce == "amax" else 0)
     return nothing.scatter_reduce(1, index, values.flatten(1), reduce).gather(1, index).view_as(values)
-
-
-class _Softmax(torch.autograd.Function):
-    """Keeps nothing but its result, of which the gradient of a softmax is a function."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, seen: Tensor, children: int) -> Tensor:
-        coupling = _softmax(logits, seen, children)
-        ctx.save_for_backward(coupling, seen)
-        ctx.children = children
-        return coupling
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        coupling, seen = ctx.saved_tensors
-        weighted = coupling * gradient
-        mean = _over_children(weighted.sum(dim=2), seen, ctx.children, "sum")
-        return weighted.addcmul_(coupling, mean.unsqueeze(2), value=-1), None, None

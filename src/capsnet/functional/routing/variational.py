@@ -5,9 +5,10 @@ Gaussian-Wishart for each parent. Priors: alpha 1, kappa 1, nu D + 1, Psi the id
 the smaller its entropy. Poses and activation logits pass through batch normalisation without affine part, which keeps
 statistics, so it is given as modules; without them nothing is normalised.
 
-The mixing proportions are those of the `siblings` parents that share a position (all of them, in a dense layer).
+The mixing proportions are those of the J parents that share a position (all of them, in a dense layer).
 
-Letters: B batch, I input capsules, J output capsules, D pose size.
+Letters: B batch, P positions (1 in a dense layer), I input capsules that a position sees, J output capsules at each, D pose
+size.
 """
 
 import math
@@ -23,10 +24,11 @@ from capsnet.functional.routing.mixture import (
     MixtureVotes,
     Moments,
     Normalise,
+    by_position,
     fit_mixture,
     over_parents,
 )
-from capsnet.functional.routing.products import Loop, route
+from capsnet.functional.routing.products import UnmadeVotes, route
 from capsnet.functional.routing.registry import RoutingResult, register_routing
 
 
@@ -39,55 +41,52 @@ def _betas_and_norms(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
     return {**zero_betas(i, j, d), **norms}
 
 
-@register_routing("variational", parameters=_betas_and_norms)
+@register_routing("variational", parameters=_betas_and_norms, activation=None, uses_route=True)
 def variational_routing(
-    votes: Float[Tensor, "b j i d"],
+    votes: Float[Tensor, "b pj i d"] | UnmadeVotes,
     beta_a: Float[Tensor, "j"],
     beta_u: Float[Tensor, "j"],
-    activations: Float[Tensor, "b i"] | Float[Tensor, "b j i"],
+    activations: Float[Tensor, "b i"] | Float[Tensor, "b p i"],
     pose_norm: Callable[[Tensor], Tensor] = _identity,
     activation_norm: Callable[[Tensor], Tensor] = _identity,
+    normalise: Normalise = over_parents,
     *,
     iterations: int = 3,
 ) -> RoutingResult:
-    """The coupling is the last iteration's, before it is weighted by the activations; it sums to one over the parents."""
-    poses, logits, coupling = variational_fit(votes, beta_a, beta_u, activations, iterations=iterations)
-    return RoutingResult(pose_norm(poses), activation_norm(logits).sigmoid(), coupling)
-
-
-def variational_fit(
-    votes: Float[Tensor, "b j i d"],
-    beta_a: Float[Tensor, "j"],
-    beta_u: Float[Tensor, "j"],
-    activations: Float[Tensor, "b i"] | Float[Tensor, "b j i"],
-    normalise: Normalise = over_parents,
-    *,
-    siblings: int | None = None,
-    iterations: int = 3,
-) -> tuple[Float[Tensor, "b j d"], Float[Tensor, "b j"], Float[Tensor, "b j i"]]:
-    """Poses, activation logits and coupling, before normalisation over the batch."""
-    loop = variational_loop(normalise, siblings=siblings or votes.shape[1], iterations=iterations)
-    if activations.ndim == 2:
-        activations = activations.unsqueeze(1)
-    return route(loop, votes, beta_a, beta_u, activations, centred=True)
-
-
-def variational_loop(normalise: Normalise = over_parents, *, siblings: int, iterations: int = 3) -> Loop:
-    """`variational_fit` of votes in whichever form they come."""
+    """The coupling is the last iteration's, before it is weighted by the activations; `normalise` says among whom it sums to
+    one. `pose_norm` and `activation_norm` take (B, J, ...)."""
+    activations = by_position(activations)
+    positions, parents = activations.shape[1], len(beta_a)
 
     def iterate(
-        votes: MixtureVotes, beta_a: Tensor, beta_u: Tensor, activations: Tensor
+        votes: MixtureVotes, activations: Tensor, beta_a: Tensor, beta_u: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        beta_a, beta_u = beta_a.repeat(positions), beta_u.repeat(positions)
+
         def fit(_: int, moments: Moments) -> Component:
-            return _posterior(moments, beta_a, beta_u, siblings)
+            return _posterior(moments, beta_a, beta_u, parents)
 
         component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
         return component.pose, component.logit, coupling
 
-    return iterate
+    poses, logits, coupling = route(
+        iterate, votes, each=(activations,), shared=(beta_a, beta_u), centred=True
+    )
+    poses = _normalised(pose_norm, poses, parents)
+    logits = _normalised(activation_norm, logits.unsqueeze(2), parents).squeeze(2)
+    return RoutingResult(poses, logits.sigmoid(), coupling)
 
 
-def _posterior(moments: Moments, beta_a: Tensor, beta_u: Tensor, siblings: int) -> Component:
+def _normalised(
+    norm: Callable[[Tensor], Tensor], values: Float[Tensor, "b pj d"], parents: int
+) -> Float[Tensor, "b pj d"]:
+    """Each of the J parents normalised over the batch, the positions and the elements."""
+    by_parent = values.unflatten(1, (-1, parents)).transpose(1, 2)
+    shape = by_parent.shape[2:]
+    return norm(by_parent.flatten(2)).unflatten(2, shape).transpose(1, 2).flatten(1, 2)
+
+
+def _posterior(moments: Moments, beta_a: Tensor, beta_u: Tensor, parents: int) -> Component:
     """The posterior's expectations for each parent; `offset` is its mean m less the centre of the moments."""
     d = moments.first.shape[-1]
     mass, mass_d = moments.mass, moments.mass.unsqueeze(-1)
@@ -99,7 +98,7 @@ def _posterior(moments: Moments, beta_a: Tensor, beta_u: Tensor, siblings: int) 
     pose = (moments.first + mass_d * moments.centre) / kappa
     offset = pose - moments.centre
 
-    total = alpha.unflatten(1, (-1, siblings)).sum(dim=2, keepdim=True).expand(-1, -1, siblings).flatten(1)
+    total = alpha.unflatten(1, (-1, parents)).sum(dim=2, keepdim=True).expand(-1, -1, parents).flatten(1)
     log_mixing = torch.digamma(alpha) - torch.digamma(total)
     degrees = nu.unsqueeze(-1) - torch.arange(d, dtype=nu.dtype, device=nu.device)
     log_det = torch.digamma(degrees / 2).sum(dim=-1) + d * math.log(2) - inverse_psi.log().sum(dim=-1)
