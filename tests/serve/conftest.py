@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
-import uvicorn
 
 import capsnet
 from capsnet.card import Card
@@ -17,7 +16,7 @@ from capsnet.data.mnist import PREPROCESSING as DIGIT
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.serve.app import create_app
 from capsnet.serve.engine import Engine
-from capsnet.serve.run import bind, url
+from capsnet.serve.run import Server, bind, url
 
 DIGITS = tuple("0123456789")
 WHOLE = Preprocessing(kind="picture", divisor=255.0, light_on_dark=True)
@@ -26,8 +25,9 @@ WHOLE = Preprocessing(kind="picture", divisor=255.0, light_on_dark=True)
 class Serving:
     """A running server: its address, and its service for tests that look inside."""
 
-    def __init__(self, address, app):
-        self.url = address
+    def __init__(self, listener, app):
+        self.listener = listener
+        self.url = url(listener)
         self.service = app.state.service
 
     def client(self):
@@ -35,10 +35,10 @@ class Serving:
 
 
 @contextmanager
-def running(engines, limits=None) -> Iterator[Serving]:
-    app = create_app(engines, limits)
+def running(engines, limits=None, access=None, watch=None) -> Iterator[Serving]:
+    app = create_app(engines, limits, access, watch)
     listener = bind("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+    server = Server(app)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     end = time.monotonic() + 30
@@ -46,7 +46,7 @@ def running(engines, limits=None) -> Iterator[Serving]:
         time.sleep(0.01)
     assert server.started
     try:
-        yield Serving(url(listener), app)
+        yield Serving(listener, app)
     finally:
         server.should_exit = True
         thread.join(30)

@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 import torch
 from hypothesis import given
@@ -101,9 +102,9 @@ def test_an_answer_does_not_depend_on_its_batch(trained):
         Question(pictures[1:4]),
         Question(pictures[4:], everything),
     ]
-    together = trained.predict(questions)
+    together = msgspec.to_builtins(trained.predict(questions))
     for question, answer in zip(questions, together, strict=True):
-        (alone,) = trained.predict([question])
+        (alone,) = msgspec.to_builtins(trained.predict([question]))
         assert len(alone) == len(answer) == question.images
         for one, other in zip(alone, answer, strict=True):
             assert one.keys() == other.keys()

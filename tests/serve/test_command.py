@@ -51,7 +51,9 @@ def test_a_wrong_option_is_one_sentence(refused, words, sentence):
     assert sentence in refused(*words)
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "python_multipart"])
+@pytest.mark.parametrize(
+    "missing", ["starlette", "uvicorn", "python_multipart", "msgspec", "prometheus_client"]
+)
 def test_a_missing_extra_is_one_sentence(refused, monkeypatch, missing):
     import capsnet.cli.serve as command
 

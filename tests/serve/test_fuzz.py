@@ -29,6 +29,7 @@ COUNTS = {
     ("/v1/samples", "GET"): (60, 60),
     ("/v1/model", "GET"): (20, 0),
     ("/healthz", "GET"): (20, 0),
+    ("/readyz", "GET"): (20, 0),
 }
 BODIES = 1800
 SLOW = 30

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from capsnet.serve import app as serve_app
+from capsnet.serve.access import Access
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -47,13 +48,14 @@ def open_page(browser, server):
     contexts, seen = [], []
 
     def open_(address=server.url, wait="#answer span", **options):
+        origin = address.partition("#")[0]
         context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
         page.on("console", lambda message: seen.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: seen.append(f"error: {error}"))
-        page.on("request", lambda r: r.url.startswith((address, "blob:")) or seen.append(f"request: {r.url}"))
+        page.on("request", lambda r: r.url.startswith((origin, "blob:")) or seen.append(f"request: {r.url}"))
         page.on("response", lambda r: r.status < 400 or seen.append(f"{r.status}: {r.url}"))
         page.goto(address)
         if wait:
@@ -232,6 +234,16 @@ def test_a_server_without_weights_for_two_digits_says_so(open_page, serve, train
         page.get_by_text("Two digits").click()
         sync_api.expect(page.locator("#problem")).to_contain_text("no weights for two overlapping digits")
         assert page.locator('[name="mode"][value="main"]').is_checked()
+
+
+def test_a_token_in_the_pages_address_is_sent_and_forgotten_there(open_page, serve, trained):
+    with serve({"main": trained}, access=Access(token="0123456789abcdef")) as other:
+        page = open_page(f"{other.url}#token=0123456789abcdef")
+        draw(page, STROKES["7"])
+        expect_answer(page, "7")
+        assert page.url == other.url
+        page.reload()
+        page.wait_for_selector("#answer span")
 
 
 def test_every_control_has_a_name_and_the_theme_can_be_switched(page):

@@ -1,12 +1,17 @@
 """`capsnet serve`."""
 
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from capsnet.cli import console
 from capsnet.cli.options import Flag, Maybe
 from capsnet.errors import CapsNetError
+
+NEEDED = ("starlette", "uvicorn", "python_multipart", "msgspec", "prometheus_client")
+Hosts = Annotated[tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="")]
 
 
 def serve(
@@ -18,6 +23,9 @@ def serve(
     port: int = 8000,
     batch_wait: float = 2.0,
     threads: Maybe[int] = None,
+    allow_host: Hosts = (),
+    token_file: Maybe[Path] = None,
+    access_log: Maybe[str] = None,
     open: Flag = False,
 ) -> None:
     """Answer predictions over HTTP, and show a page to draw in.
@@ -29,25 +37,38 @@ def serve(
         port: The port to listen at; 0 takes any free one.
         batch_wait: Milliseconds that a request waits for others to share a batch with; 0 computes each alone.
         threads: Of the CPU; all when left out.
+        allow_host: Names that the server answers to besides localhost and its own address; * is any.
+        token_file: A file with a token that every request for a prediction must then bring.
+        access_log: A file that gets one JSON object per request; - is standard error.
         open: Open the page in a browser.
     """
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "python_multipart")):
-        raise CapsNetError(
-            "Serving needs starlette, uvicorn and python-multipart: install them with pip install 'capsnet[serve]'."
-        )
+    if any(find_spec(name) is None for name in NEEDED):
+        names = ", ".join(NEEDED).replace("_", "-")
+        raise CapsNetError(f"Serving needs {names}: install them with pip install 'capsnet[serve]'.")
     if not 0 <= batch_wait <= 1000:
         raise CapsNetError(f"--batch-wait is 0 to 1000 milliseconds; got {batch_wait:g}.")
     if threads is not None and threads < 1:
         raise CapsNetError(f"--threads is at least 1; got {threads}.")
 
     from capsnet.devices import set_threads
+    from capsnet.serve.access import make_access
     from capsnet.serve.limits import Limits
     from capsnet.serve.run import run_server
+    from capsnet.serve.watch import Watch, open_log
 
     set_threads(threads)
 
     def tell(address: str) -> None:
         console.out.print(f"{weights} is at {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
 
-    limits = Limits(wait=batch_wait / 1000)
-    run_server(weights, pairs, host=host, port=port, limits=limits, on_ready=tell, open_page=open)
+    run_server(
+        weights,
+        pairs,
+        host=host,
+        port=port,
+        limits=Limits(wait=batch_wait / 1000),
+        access=make_access(host, allow_host, token_file),
+        watch=Watch(open_log(access_log)),
+        on_ready=tell,
+        open_page=open,
+    )

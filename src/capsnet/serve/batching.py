@@ -6,6 +6,7 @@ thread, so that the event loop keeps reading and answering.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -45,7 +46,18 @@ class Batcher(Generic[Job, Answer]):
         self._images = 0
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._began: float | None = None
         self.batches = 0
+
+    @property
+    def waiting(self) -> int:
+        """Images that wait."""
+        return self._images
+
+    @property
+    def seconds_computing(self) -> float:
+        """How long the batch takes that is being computed; 0 when there is none."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
 
     def start(self) -> None:
         """Begins to compute; needs a running event loop."""
@@ -107,6 +119,7 @@ class Batcher(Generic[Job, Answer]):
     async def _compute(self, batch: list[_Waiting[Job, Answer]]) -> None:
         loop = asyncio.get_running_loop()
         self.batches += 1
+        self._began = time.monotonic()
         try:
             answers = await loop.run_in_executor(self._executor, self._run, [w.job for w in batch])
         except Exception as error:
@@ -115,6 +128,8 @@ class Batcher(Generic[Job, Answer]):
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
             return
+        finally:
+            self._began = None
         for waiting, answer in zip(batch, answers, strict=True):
             if not waiting.answer.done():
                 waiting.answer.set_result(answer)

@@ -1,12 +1,15 @@
-"""Weights that are ready to answer: whole batches of requests in, plain values for JSON out.
+"""Weights that are ready to answer: whole batches of requests in, answers out.
 
 Letters: N images of one request, B of a batch, J classes, D pose size, C x H x W image.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+from pathlib import PurePath
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -15,8 +18,8 @@ from capsnet.errors import CapsNetError
 from capsnet.opening import open_weights
 from capsnet.predict import describe_scores
 from capsnet.serve.batching import Sized
+from capsnet.serve.messages import Drawing, Prediction
 
-INCLUDES = ("poses", "coupling", "reconstructions", "input")
 DIGITS = 6  # more than a float32 pose needs to give the same picture
 
 
@@ -56,7 +59,7 @@ class Engine:
         self.preprocessing = Preprocessing.from_dict(model.card.preprocessing)
         self.num_classes = model.architecture.num_classes
         self.class_names = model.card.names_of(self.num_classes)
-        blank = torch.zeros(1, *(self.model.image_shape[0], *self.stored_size), dtype=torch.uint8)
+        blank = torch.zeros(1, *self.picture_shape, dtype=torch.uint8)
         with torch.inference_mode():
             output = model(self.preprocessing.apply(blank), coupling=True)
         self.pose_shape = tuple(output.poses.shape[1:])
@@ -68,13 +71,29 @@ class Engine:
         """Height and width of pictures before the pre-processing."""
         return self.preprocessing.resize or (self.model.image_shape[1], self.model.image_shape[2])
 
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of pictures before the pre-processing."""
+        return self.model.image_shape[0], *self.stored_size
+
+    def numbers(self, include: frozenset[str], top: int) -> int:
+        """How many numbers an image's answer holds besides its scores."""
+        capsules = self.input_capsules or 0
+        sizes = {
+            "poses": prod(self.pose_shape),
+            "coupling": self.num_classes * capsules,
+            "reconstructions": top * prod(self.model.image_shape),
+            "input": prod(self.picture_shape),
+        }
+        return sum(sizes[name] for name in include)
+
     def describe(self) -> dict[str, Any]:
-        """For `/v1/model`."""
+        """For `/v1/model`; a data set that is a path gives its last part only."""
         model, provenance = self.model, self.model.card.provenance
         return {
             "name": model.architecture.name,
             "image_shape": list(model.image_shape),
-            "picture_shape": [model.image_shape[0], *self.stored_size],
+            "picture_shape": list(self.picture_shape),
             "class_names": list(self.class_names),
             "pose_shape": list(self.pose_shape),
             "has_capsules": self.has_capsules,
@@ -82,12 +101,12 @@ class Engine:
             "has_decoder": model.decoder is not None,
             "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
             "preprocessing": self.preprocessing.to_dict(),
-            "dataset": provenance.get("dataset"),
+            "dataset": PurePath(str(dataset)).name if (dataset := provenance.get("dataset")) else None,
             "score": model.card.score,
         }
 
     @torch.inference_mode()
-    def predict(self, questions: Sequence[Question]) -> list[list[dict[str, Any]]]:
+    def predict(self, questions: Sequence[Question]) -> list[list[Prediction]]:
         """For each request a list of predictions, from one forward pass."""
         images = torch.cat([self.preprocessing.apply(q.pictures) for q in questions])
         output = self.model(images, coupling=any("coupling" in q.include for q in questions))
@@ -96,7 +115,7 @@ class Engine:
             rows = slice(start, start + question.images)
             start += question.images
             predictions = [
-                describe_scores(row, self.class_names, blank=not picture.any())
+                msgspec.convert(describe_scores(row, self.class_names, blank=not picture.any()), Prediction)
                 for row, picture in zip(output.scores[rows].tolist(), question.pictures, strict=True)
             ]
             extras: dict[str, list[Any]] = {}
@@ -116,21 +135,18 @@ class Engine:
                 extras["input"] = to_pixels(question.pictures.float() / 255)
             for name, values in extras.items():
                 for prediction, value in zip(predictions, values, strict=True):
-                    prediction[name] = value
+                    setattr(prediction, name, value)
             answers.append(predictions)
         return answers
 
-    def _best(self, poses: Tensor, scores: Tensor, top: int) -> list[list[dict[str, Any]]]:
+    def _best(self, poses: Tensor, scores: Tensor, top: int) -> list[list[Drawing]]:
         """The pictures of each image's best-scored classes, best first; none without a decoder."""
         if self.model.decoder is None:
             return [[] for _ in range(len(poses))]
         classes = scores.topk(top, dim=1).indices
         pictures = to_pixels(self.model.reconstruct(poses.repeat_interleave(top, dim=0), classes.flatten()))
         return [
-            [
-                {"class": self.class_names[k], "image": pictures[n * top + i]}
-                for i, k in enumerate(classes[n].tolist())
-            ]
+            [Drawing(self.class_names[k], pictures[n * top + i]) for i, k in enumerate(classes[n].tolist())]
             for n in range(len(poses))
         ]
 

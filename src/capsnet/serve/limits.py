@@ -1,4 +1,8 @@
-"""How much one server takes on, in one place."""
+"""How much one server takes on, in one place.
+
+Memory is bounded by construction: `memory` bytes of bodies and answers at once, one batch at a time in the network, and
+pictures decoded in two processes, each of which holds one request's and may take no more than `decode_bytes`.
+"""
 
 from dataclasses import dataclass
 
@@ -9,18 +13,36 @@ class Limits:
 
     Attributes:
         body_bytes: of a request, whatever its type; more is answered with 413.
+        memory: bytes of all bodies and answers that are held at once; more is answered with 503.
         images: of a request, and of a batch that the network gets.
+        answer_numbers: poses, couplings and pixels that a request may ask for, per image; more is answered with 422.
         pixels: of all picture files of a request together, judged from their headers.
-        queue: images that may wait for the network; more is answered with 503.
+        small_pixels: a request's pictures of at most this many pixels together never wait for larger ones.
+        decode_bytes: that decoding a picture may take, judged from its header and held to.
+        decode_seconds: that it may last.
+        queue: images that may wait for the network, and requests that may wait for small pictures to be decoded.
+        large_queue: requests that may wait for large pictures to be decoded.
         requests: being read or answered at once; more is answered with 503.
-        seconds: for a request to arrive, and again for its answer.
+        connections: open at once; one more closes the one that has been idle longest.
+        seconds: for a request's body to arrive, for its turn, and again for its answer.
+        header_seconds: that a connection may be open without a complete request header.
+        slowest: bytes per second at which a client must read its answer, after the first `seconds`.
         wait: seconds that an image waits for others to be computed with; 0 computes every request alone.
     """
 
     body_bytes: int = 2_000_000
+    memory: int = 128_000_000
     images: int = 64
+    answer_numbers: int = 65_536
     pixels: int = 16_000_000
+    small_pixels: int = 1_000_000
+    decode_bytes: int = 480_000_000
+    decode_seconds: float = 5.0
     queue: int = 512
+    large_queue: int = 4
     requests: int = 256
+    connections: int = 512
     seconds: float = 10.0
+    header_seconds: float = 10.0
+    slowest: int = 100_000
     wait: float = 0.002

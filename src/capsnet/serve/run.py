@@ -4,23 +4,43 @@ import errno
 import socket
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 
 import uvicorn
+from starlette.applications import Starlette
 
 from capsnet.errors import CapsNetError
 from capsnet.saving import bundled_names
+from capsnet.serve.access import Access
 from capsnet.serve.app import create_app
+from capsnet.serve.connections import Connection
 from capsnet.serve.engine import Engine
 from capsnet.serve.limits import Limits
+from capsnet.serve.watch import Watch
 
 PAIRS = "efficient_capsnet.multimnist"
+# Connections that the system may hold ready between two looks at them, and files that a server needs besides them.
+BACKLOG = 512
+OTHER_FILES = 128
 
 
 class Server(uvicorn.Server):
     """Tells when it accepts connections."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: Starlette, on_ready: Callable[[], None] = lambda: None) -> None:
+        service = app.state.service
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=partial(Connection, connections=service.connections),  # type: ignore[arg-type]
+                ws="none",
+                backlog=BACKLOG,
+                log_level="error",  # a stranger's broken request is no news
+                access_log=False,
+                timeout_graceful_shutdown=int(service.limits.seconds) + 1,
+                server_header=False,
+            )
+        )
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -36,6 +56,8 @@ def run_server(
     host: str,
     port: int,
     limits: Limits,
+    access: Access,
+    watch: Watch,
     on_ready: Callable[[str], None],
     open_page: bool = False,
 ) -> None:
@@ -60,15 +82,20 @@ def run_server(
             if open_page:
                 webbrowser.open(address)
 
-        config = uvicorn.Config(
-            create_app(engines, limits),
-            log_level="warning",
-            access_log=False,
-            ws="none",
-            timeout_graceful_shutdown=int(limits.seconds) + 1,
-            server_header=False,
-        )
-        Server(config, ready).run([listener])
+        allow_files(limits.connections + BACKLOG + OTHER_FILES)
+        Server(create_app(engines, limits, access, watch), ready).run([listener])
+
+
+def allow_files(count: int) -> None:
+    """Raises how many files and connections this process may hold, where the system has such a limit and lets it."""
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < count:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard < 0 else min(count, hard), hard))
+    except (ImportError, OSError, ValueError):
+        pass
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -1,13 +1,12 @@
 """Test images to begin with: what the playground offers beside one's own drawing."""
 
-from typing import Any
-
 import torch
 
 from capsnet.data import list_datasets
 from capsnet.data.base import Split
 from capsnet.errors import CapsNetError
 from capsnet.serve.engine import Engine, to_pixels
+from capsnet.serve.messages import Drawing
 
 
 class Samples:
@@ -25,7 +24,7 @@ class Samples:
         self._shape = (engine.model.image_shape[0], *engine.stored_size)
         self._test: Split | None = None
 
-    def draw(self, count: int, seed: int) -> list[dict[str, Any]] | None:
+    def draw(self, count: int, seed: int) -> list[Drawing] | None:
         """Images of as many classes as there are, in the order of the classes; None when there is no data set."""
         if self.name is None:
             return None
@@ -44,6 +43,6 @@ class Samples:
         rows = torch.stack([row[n] for n in range(rounds) for row in each if n < len(row)])[:count]
         chosen = self._test.select(rows)
         return [
-            {"image": image, "class": self.class_names[k]}
+            Drawing(self.class_names[k], image)
             for image, k in zip(to_pixels(chosen.images.float() / 255), chosen.labels.tolist(), strict=True)
         ]

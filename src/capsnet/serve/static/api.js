@@ -1,9 +1,18 @@
 // Talking to the server; every refusal becomes an Error with the server's own sentence.
 
-async function ask(path, options) {
+// A server with a token gets it from the page's address (#token=...), once; this tab remembers it.
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  sessionStorage.setItem("token", given);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+const token = sessionStorage.getItem("token");
+const authorization = token ? { Authorization: `Bearer ${token}` } : {};
+
+async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(path, { ...options, headers: { ...options.headers, ...authorization } });
   } catch {
     throw new Error("The server does not answer. Is it still running?");
   }
