@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from capsnet.data import load_dataset
-from capsnet.data.folder import FolderDataSet, load_folder
+from capsnet.data.folder import load_folder
+from capsnet.data.own import OwnDataSet
 from capsnet.errors import CapsNetError
 
 from .test_pictures import bomb
@@ -30,17 +31,21 @@ def make(folder: Path, per_class: int = 10, size: tuple[int, int] = (40, 30), mo
     return folder
 
 
-def load(folder: Path, **options: object) -> FolderDataSet:
+def load(folder: Path, **options: object) -> OwnDataSet:
     data = load_dataset(str(folder), **options)
-    assert isinstance(data, FolderDataSet)
+    assert isinstance(data, OwnDataSet)
     return data
 
 
 def test_classes_are_folders_and_a_fifth_of_each_is_set_aside(tmp_path: Path) -> None:
-    data = load(make(tmp_path / "mine"))
+    folder = make(tmp_path / "mine")
+    counted = load(folder, split="order")
+    assert counted.train.labels.bincount().tolist() == [8, 8, 8]
+    assert counted.test.labels.bincount().tolist() == [2, 2, 2]
+    data = load(folder)
     assert data.class_names == ("blue", "green", "red")
-    assert data.train.labels.bincount().tolist() == [8, 8, 8]
-    assert data.test.labels.bincount().tolist() == [2, 2, 2]
+    assert (data.train.labels.bincount() + data.test.labels.bincount()).tolist() == [10, 10, 10]
+    assert int(data.test.labels.bincount().min()) >= 1
     assert data.image_shape == (3, 40, 30)
     assert data.preprocessing.to_dict()["kind"] == "picture"
     for label, colour in enumerate(COLOURS.values()):

@@ -10,9 +10,10 @@ from capsnet.data.splits import (
     STRETCHES,
     default_validation_count,
     limit,
+    select_both,
     shares,
-    split_stretches,
     split_validation,
+    stretch_rows,
 )
 from capsnet.errors import CapsNetError
 
@@ -63,7 +64,7 @@ def test_same_seed_same_split_other_seed_another() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_stretches_are_whole_and_apart(seed: int) -> None:
     split = numbered([n % 3 for n in range(1000)])
-    train, validation = split_stretches(split, 200, seed)
+    train, validation = select_both(split, stretch_rows(len(split.labels), 200, seed))
     held_out = numbers(validation)
     assert sorted(numbers(train) + held_out) == list(range(1000))
     for part in range(STRETCHES):
@@ -75,7 +76,7 @@ def test_stretches_are_whole_and_apart(seed: int) -> None:
 @pytest.mark.parametrize("count", [0, 3, 1000, 1200])
 def test_impossible_stretches_are_refused(count: int) -> None:
     with pytest.raises(CapsNetError, match="stretches of validation images"):
-        split_stretches(numbered([0, 1] * 500), count, seed=0)
+        stretch_rows(1000, count, seed=0)
 
 
 def test_fewer_validation_images_than_classes_are_allowed() -> None:

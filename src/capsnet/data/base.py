@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from capsnet.data.compose import OPERATIONS, Compose, parse_operations, unknown_operation
+from capsnet.data.manifest import Changes, Entry
 from capsnet.data.mixing import MIXUP, mixup, without_mixup
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.errors import refuse_equal_classes, unknown_name
@@ -51,6 +52,10 @@ class DataSet:
     `digests` are the SHA-256 of the files read, for a run's record. `views` is how often an epoch shows each image.
     `groups` has the ways to group the training images, by name ("writers", "objects"): the number of each image's group, so
     that validation can hold out whole groups.
+
+    Your own pictures (`capsnet.data.own`) also have `units`, what each training image must stay together with when it is
+    held out; `manifest`, the files of the training, validation and test images in this order; `changes` since the
+    manifest that they were read by; and `validation`, where the data bring a part to select on.
     """
 
     name: str
@@ -63,6 +68,10 @@ class DataSet:
     digests: Mapping[str, str] = field(default_factory=dict)
     views: int = 1
     groups: Mapping[str, Int[Tensor, "n"]] = field(default_factory=dict)
+    validation: Split | None = None
+    units: tuple[str, ...] = ()
+    manifest: tuple[Entry, ...] = ()
+    changes: Changes | None = None
 
     def __post_init__(self) -> None:
         refuse_equal_classes(self.class_names, f" in '{self.name}'")

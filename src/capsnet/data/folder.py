@@ -1,172 +1,189 @@
-"""One's own pictures: a folder with one sub-folder a class, of picture files of any sizes.
+"""One's own pictures, read into memory: from a folder, or from a CSV or TSV (`capsnet.data.listing` says which files).
 
-With sub-folders `train` and `test` these are the two parts; otherwise a fifth of each class is set aside as the test set, the
-same fifth every time. Files that cannot be read are told of and left out, unless that leaves a class empty. Pictures are
-fitted to one size: `image_size`, else their own when they all share one that networks take, else 64 x 64. They are grey when
-all of them are.
+Where the data have no test part, about a fifth of each class is set aside by content (`capsnet.data.content_split`).
+Files that cannot be read are told of and left out, unless that leaves a class empty. Pictures are fitted to one size:
+`image_size`, else their own when they all share one that networks take, else 64 x 64. They are grey when all of them are.
 """
 
+import hashlib
 import logging
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import UInt8
 
-from capsnet.data.base import DataSet, Split
-from capsnet.data.own import make_own, set_aside
-from capsnet.data.pictures import read_header, read_pixels
+from capsnet.data.listing import Listing, PictureFile, list_path
+from capsnet.data.manifest import Entry, Manifest
+from capsnet.data.own import OwnDataSet, Rule, divide, make_own, printable
+from capsnet.data.pictures import Header, read_header, read_pixels
+from capsnet.data.reading import read_all
 from capsnet.errors import CapsNetError
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 DEFAULT_SIZE = 64
 OWN_SIZES = range(20, 257)
 MAX_BYTES = 8 << 30
 TOLD = 5
 
 logger = logging.getLogger("capsnet.data")
-R = TypeVar("R")
 
 
-class PictureFile(NamedTuple):
-    """A file and the class that its folder stands for."""
+@dataclass
+class Pictures:
+    """All readable files of a listing: their headers, pixels and digests, and why the others are not among them."""
 
-    path: Path
-    label: int
-
-
-@dataclass(frozen=True)
-class FolderDataSet(DataSet):
-    """`unreadable` has the files that were left out, each with the reason."""
-
-    unreadable: tuple[tuple[str, str], ...] = ()
+    files: list[PictureFile]
+    headers: list[Header]
+    images: UInt8[np.ndarray, "n c h w"]
+    digests: list[str]
+    problems: dict[str, str]
 
 
 def load_folder(
-    folder: Path, image_size: int | Sequence[int] | None = None, channels: int | None = None
-) -> FolderDataSet:
-    """Reads all pictures into memory.
+    path: Path,
+    image_size: int | Sequence[int] | None = None,
+    channels: int | None = None,
+    group_by: str | None = None,
+    split: str = "content",
+    split_seed: int = 0,
+    manifest: Manifest | None = None,
+) -> OwnDataSet:
+    """Read all pictures into memory.
 
     Args:
         image_size: height and width, or one number for both.
         channels: 1 for grey, 3 for colour; as the files are when left out.
+        group_by: what pictures must stay together by: a table's column, or a regular expression on their names.
+        split: how a test part is set aside where there is none: by "content", or in the "order" that runs without a
+            manifest used.
+        split_seed: another number sets other pictures aside.
+        manifest: a run's division to follow.
     """
+    rule = Rule(split, split_seed, manifest)
+    listing = list_path(path, group_by)
+    if manifest is not None:
+        _keep_known(listing, manifest)
+    listing.require_sound()
+    pictures = read_pictures(listing, image_size, channels)
+    _tell(path, pictures.problems)
+    for note in listing.notes:
+        logger.warning("%s", note)
+    _refuse_empty(listing, pictures)
+    entries = [
+        Entry(file.name, listing.class_names[file.label], file.group, file.part, digest)
+        for file, digest in zip(pictures.files, pictures.digests, strict=True)
+    ]
+    divided, changes = divide(entries, listing.class_names, path, rule)
+    place = {entry.file: n for n, entry in enumerate(entries)}
+    rows = torch.tensor([place[entry.file] for entry in divided], dtype=torch.long)
+    return make_own(
+        str(path),
+        torch.from_numpy(pictures.images)[rows],
+        divided,
+        listing.class_names,
+        changes=changes,
+        unreadable=tuple(pictures.problems.items()),
+        notes=tuple(listing.notes),
+    )
+
+
+def read_pictures(
+    listing: Listing, image_size: int | Sequence[int] | None = None, channels: int | None = None
+) -> Pictures:
+    """Read a listing's files: first all headers, which decide on the size and the channels, then the pixels."""
     if channels not in (None, 1, 3):
         raise CapsNetError(f"Pictures have 1 channel (grey) or 3 (colour), not {channels}.")
-    parts = [folder / name for name in ("train", "test")]
-    parts = parts if all(part.is_dir() for part in parts) else [folder]
-    class_names = list_classes(parts[0])
-    files = [list_pictures(part, class_names) for part in parts]
-    problems: dict[Path, str] = {}
-    headers = _for_each([f for part in files for f in part], read_header, problems)
-    size = _choose_size(image_size, {(h.height, h.width) for h in headers.values()})
-    channels = channels or (1 if all(h.grey for h in headers.values()) else 3)
-    if len(headers) * channels * size[0] * size[1] > MAX_BYTES:
+    asked = _parse_size(image_size)
+    problems: dict[str, str] = {}
+    headers: dict[PictureFile, Header] = {}
+    for file, header in read_all(listing.files, lambda f: read_header(f.path), "looking at pictures"):
+        if isinstance(header, Header):
+            headers[file] = header
+        else:
+            problems[file.name] = str(header)
+    height, width = asked or _choose_size({(h.height, h.width) for h in headers.values()})
+    channels = channels or (1 if headers and all(h.grey for h in headers.values()) else 3)
+    if len(headers) * channels * height * width > MAX_BYTES:
         raise CapsNetError(
-            f"{folder} has {len(headers)} pictures, too many for memory at {size[0]}x{size[1]}: give a smaller image size."
+            f"{listing.place} has {len(headers)} pictures, too many for memory at {height}x{width}: "
+            "give a smaller image size."
         )
-    splits = [_decode([f for f in part if f.path in headers], (channels, *size), problems) for part in files]
-    _tell(folder, problems)
-    for part, split in zip(parts, splits, strict=True):
-        _refuse_empty(part, class_names, split, problems)
-    train, test = splits if len(splits) == 2 else set_aside(splits[0], folder)
-    own = make_own(str(folder), train, test, class_names)
-    return FolderDataSet(**vars(own), unreadable=tuple((str(path), why) for path, why in problems.items()))
+    images = np.empty((len(headers), channels, height, width), dtype=np.uint8)
+
+    def read(file: PictureFile) -> tuple[np.ndarray, str]:
+        with file.path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        return read_pixels(file.path, channels, (height, width)), digest
+
+    kept: list[PictureFile] = []
+    digests: list[str] = []
+    for file, result in read_all(list(headers), read, "reading pictures", lambda f: headers[f].memory):
+        if isinstance(result, CapsNetError):
+            problems[file.name] = str(result)
+        else:
+            images[len(kept)], digest = result
+            kept.append(file)
+            digests.append(digest)
+    return Pictures(kept, [headers[file] for file in kept], images[: len(kept)], digests, problems)
 
 
-def list_classes(folder: Path) -> list[str]:
-    """The sub-folders' names, sorted; hidden ones are not classes."""
-    try:
-        entries = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    except OSError as error:
-        raise CapsNetError(f"{folder} cannot be read: {error.strerror}.") from error
-    classes = [name for name in entries if not name.startswith((".", "__"))]
-    if len(classes) < 2:
-        raise CapsNetError(
-            f"{folder} needs a sub-folder of pictures for each class, at least two; it has {len(classes)}."
-        )
-    return classes
+def _keep_known(listing: Listing, manifest: Manifest) -> None:
+    """Drop the files and classes that a run did not have, and with them whatever is wrong there."""
+    known = {entry.file for entry in manifest.entries}
+    names = {entry.label for entry in manifest.entries}
+    old = listing.class_names
+    listing.class_names = [name for name in old if name in names]
+    number = {name: n for n, name in enumerate(listing.class_names)}
+    listing.files = [
+        file._replace(label=number[old[file.label]])
+        for file in listing.files
+        if file.name in known and old[file.label] in number
+    ]
+    listing.problems, listing.notes = [], []
 
 
-def list_pictures(folder: Path, class_names: Sequence[str]) -> list[PictureFile]:
-    """The picture files under each class's folder, sorted; links to folders inside it are not followed, so none can loop."""
-    unknown = [name for name in list_classes(folder) if name not in class_names]
-    if unknown:
-        raise CapsNetError(f"{folder / unknown[0]} is a class that the training pictures don't have.")
-    found = []
-    for label, name in enumerate(class_names):
-        place = folder / name
-        if folder.resolve().is_relative_to(place.resolve()):
-            raise CapsNetError(f"{place} is a link to a folder that it lies in; it cannot be a class.")
-        for where, inner, names in os.walk(place):
-            inner.sort()
-            pictures = sorted(n for n in names if n.lower().endswith(SUFFIXES) and not n.startswith("."))
-            found += [PictureFile(Path(where, n), label) for n in pictures]
-    return found
-
-
-def _for_each(
-    files: Sequence[PictureFile], read: Callable[[Path], R], problems: dict[Path, str]
-) -> dict[Path, R]:
-    """What `read` gives for each file, read in parallel; what it refuses goes to `problems`."""
-
-    def attempt(file: PictureFile) -> R | CapsNetError:
-        try:
-            return read(file.path)
-        except CapsNetError as error:
-            return error
-
-    done: dict[Path, R] = {}
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for file, result in zip(files, pool.map(attempt, files), strict=True):
-            if isinstance(result, CapsNetError):
-                problems[file.path] = str(result)
-            else:
-                done[file.path] = result
-    return done
-
-
-def _decode(files: Sequence[PictureFile], shape: tuple[int, int, int], problems: dict[Path, str]) -> Split:
-    channels, *size = shape
-    images = np.empty((len(files), *shape), dtype=np.uint8)
-    slots = {file.path: slot for slot, file in enumerate(files)}
-
-    def read(path: Path) -> int:
-        images[slots[path]] = read_pixels(path, channels, (size[0], size[1]))
-        return slots[path]
-
-    kept = sorted(_for_each(files, read, problems).values())
-    labels = torch.tensor([files[slot].label for slot in kept], dtype=torch.long)
-    return Split(torch.from_numpy(images if len(kept) == len(files) else images[kept]), labels)
-
-
-def _choose_size(asked: int | Sequence[int] | None, seen: set[tuple[int, int]]) -> tuple[int, int]:
+def _parse_size(asked: int | Sequence[int] | None) -> tuple[int, int] | None:
     if asked is None:
-        only = next(iter(seen)) if len(seen) == 1 else (0, 0)
-        return only if all(side in OWN_SIZES for side in only) else (DEFAULT_SIZE, DEFAULT_SIZE)
+        return None
     sides = (asked, asked) if isinstance(asked, int) else tuple(asked)
-    if len(sides) != 2 or not all(1 <= side <= 4096 for side in sides):
+    if len(sides) != 2 or not all(isinstance(side, int) and 1 <= side <= 4096 for side in sides):
         raise CapsNetError(f"An image size is one number or two, of 1 to 4096 pixels, not {asked}.")
-    return int(sides[0]), int(sides[1])
+    return sides[0], sides[1]
 
 
-def _tell(folder: Path, problems: dict[Path, str]) -> None:
+def _choose_size(seen: set[tuple[int, int]]) -> tuple[int, int]:
+    only = next(iter(seen)) if len(seen) == 1 else (0, 0)
+    return only if all(side in OWN_SIZES for side in only) else (DEFAULT_SIZE, DEFAULT_SIZE)
+
+
+def _tell(path: Path, problems: dict[str, str]) -> None:
     if problems:
         more = f"\n  and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
         some = "".join(f"\n  {why}" for why in list(problems.values())[:TOLD])
-        logger.warning("%s: %d files cannot be read and are left out:%s%s", folder, len(problems), some, more)
+        logger.warning("%s: %d files cannot be read and are left out:%s%s", path, len(problems), some, more)
 
 
-def _refuse_empty(folder: Path, class_names: Sequence[str], split: Split, problems: dict[Path, str]) -> None:
-    counts = torch.bincount(split.labels, minlength=len(class_names)).tolist()
-    for name, count in zip(class_names, counts, strict=True):
-        place = folder / name
-        # A test folder may lack a class, but one that is there must not be empty.
-        if count == 0 and (place.is_dir() or folder.name != "test"):
-            broken = sum(path.is_relative_to(place) for path in problems)
-            why = f"none of its {broken} pictures can be read" if broken else "it has no pictures"
-            raise CapsNetError(f"The class folder {place} is empty: {why}.")
+def _refuse_empty(listing: Listing, pictures: Pictures) -> None:
+    """Every class needs training pictures that can be read."""
+    for complaint in find_empty(listing, pictures):
+        raise CapsNetError(complaint)
+
+
+def find_empty(listing: Listing, pictures: Pictures) -> list[str]:
+    """The classes of which no picture in a part can be read."""
+    readable = {(file.part, file.label) for file in pictures.files}
+    listed = {(file.part, file.label) for file in listing.files}
+    listed |= {
+        ("", n) for n in range(len(listing.class_names)) if not any((p, n) in listed for p in ("", "train"))
+    }
+    complaints = []
+    for part, label in sorted(listed - readable):
+        broken = sum(file.part == part and file.label == label for file in listing.files)
+        where = f"class '{printable(listing.class_names[label])}' of {listing.place}" + (
+            f" ({part})" if part else ""
+        )
+        why = f"none of its {broken} pictures can be read" if broken else "it has no pictures"
+        complaints.append(f"The {where} is empty: {why}; add some, or take the class away.")
+    return complaints

@@ -1,10 +1,14 @@
 """What validation takes away from the training images: drawn from a seed, or one of a few fixed parts (a fold).
 
-A way to hold out says which images stay together. "images" are on their own. "stretches" are runs of the stored order, for
-sets that are stored source by source. Any other way is one of the data set's groups, such as "writers" or "objects".
+A way to hold out says which images stay together. "images" are on their own; your own pictures with the group or the
+exact duplicates that they have, and each by its content (`capsnet.data.content_split`). "stretches" are runs of the
+stored order, for sets that are stored source by source. Any other way is one of the data set's groups, such as "writers"
+or "objects".
 
 Letters: N images, G groups, J classes.
 """
+
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Int
@@ -12,14 +16,16 @@ from torch import Generator, Tensor
 
 from capsnet.config import parse_fold
 from capsnet.data.base import DataSet, Split
+from capsnet.data.content_split import set_aside_by_content
 from capsnet.data.splits import (
     STRETCHES,
+    VALIDATION_MOST,
+    VALIDATION_SHARE,
     default_validation_count,
-    limit,
     limited_rows,
     shares,
-    split_stretches,
-    split_validation,
+    stretch_rows,
+    validation_rows,
 )
 from capsnet.errors import CapsNetError, unknown_name
 
@@ -33,7 +39,8 @@ def hold_out(
     kept: int | None = None,
     seed: int = 0,
 ) -> tuple[Split, Split | None]:
-    """Return the images to train on and, if there are any, those to validate on.
+    """Return the images to train on and, if there are any, those to validate on: `data.validation` unless a count or fold
+    is given.
 
     Args:
         way: "images", "stretches" or a name in `data.groups`.
@@ -42,23 +49,60 @@ def hold_out(
         kept: how many images to keep, in a shuffle by the seed; a fold is taken away before it, a count after it.
         seed: of the shuffle, and of what is drawn.
     """
-    split, groups = data.train, find_groups(data, way, fold)
+    rows, held_out = hold_out_rows(data, way, fold=fold, count=count, kept=kept, seed=seed)
+    everything = kept is None and len(rows) == len(data.train.labels)
+    train = data.train if everything else data.train.select(rows)
+    if held_out is not None:
+        return train, data.train.select(held_out)
+    return train, None if count == 0 else data.validation
+
+
+def hold_out_rows(
+    data: DataSet,
+    way: str = "images",
+    *,
+    fold: str | None = None,
+    count: int | None = None,
+    kept: int | None = None,
+    seed: int = 0,
+) -> tuple[Int[Tensor, "m"], Int[Tensor, "k"] | None]:
+    """Return which training images to train on, in order, and which to validate on; None where none of them are."""
+    groups = find_groups(data, way, fold)
+    rows = torch.arange(len(groups))
     if fold is not None:
         part, parts = parse_fold(fold)
-        train, validation = divide(data, way, split, deal(split.labels, groups, parts) == part - 1)
-        return limit(train, kept, seed), validation
+        train, validation = divide(data, way, rows, deal(data.train.labels, groups, parts) == part - 1)
+        return train if kept is None else train[limited_rows(len(train), kept, seed)], validation
     if kept is not None:
         rows = limited_rows(len(groups), kept, seed)
-        split, groups = split.select(rows), groups[rows]
+    labels = data.train.labels[rows]
+    if count == 0 or (count is None and data.validation is not None):
+        return rows, None
+    if way == "images" and data.units:
+        return divide(data, "units", rows, draw_by_content(data, rows, count, seed))
     if count is None:
-        count = default_validation_count(len(groups))
+        count = default_validation_count(len(rows))
     if count == 0:
-        return split, None
-    if way == "images":
-        return split_validation(split, count, seed)
-    if way == "stretches":
-        return split_stretches(split, count, seed)
-    return divide(data, way, split, draw(split.labels, groups, count, seed))
+        return rows, None
+    if way in ("images", "stretches"):
+        away = (
+            validation_rows(labels, count, seed) if way == "images" else stretch_rows(len(rows), count, seed)
+        )
+        return rows[~away], rows[away]
+    return divide(data, way, rows, draw(labels, groups[rows], count, seed))
+
+
+def draw_by_content(data: DataSet, rows: Int[Tensor, "n"], count: int | None, seed: int) -> Bool[Tensor, "n"]:
+    """Return which of your own pictures to hold out: about `count`, or a tenth, whole units, each by its own content."""
+    n = len(rows)
+    if count is not None and not 0 <= count < n:
+        raise CapsNetError(
+            f"{count} of {n} images cannot be validation images; at least 0 and at most {n - 1} can."
+        )
+    share = min(VALIDATION_SHARE, VALIDATION_MOST / n) if count is None else count / n
+    units = [data.units[row] for row in rows.tolist()]
+    labels = data.train.labels[rows].tolist()
+    return torch.tensor(set_aside_by_content(units, labels, share, f"validation {seed}"))
 
 
 def find_groups(data: DataSet, way: str, fold: str | None = None) -> Int[Tensor, "n"]:
@@ -67,7 +111,7 @@ def find_groups(data: DataSet, way: str, fold: str | None = None) -> Int[Tensor,
     parts = parse_fold(fold)[1] if fold else 1
     ways = {
         **data.groups,
-        "images": torch.arange(n),
+        "images": _numbers(data.units) if data.units else torch.arange(n),
         "stretches": torch.arange(n) * (STRETCHES * parts) // n,
     }
     if way not in ways:
@@ -118,16 +162,24 @@ def draw(labels: Int[Tensor, "n"], groups: Int[Tensor, "n"], count: int, seed: i
     return away[place]
 
 
-def divide(data: DataSet, way: str, split: Split, away: Bool[Tensor, "n"]) -> tuple[Split, Split]:
-    """Return the images that stay and those that are held out; refuse to hold out all images of a class."""
-    train, validation = (split.select(torch.nonzero(rows).flatten()) for rows in (~away, away))
-    for label in split.labels.unique().tolist():
-        if not bool((train.labels == label).any()):
+def divide(
+    data: DataSet, way: str, rows: Int[Tensor, "n"], away: Bool[Tensor, "n"]
+) -> tuple[Int[Tensor, "m"], Int[Tensor, "k"]]:
+    """Return the rows that stay and those that are held out; refuse to hold out all images of a class."""
+    labels = data.train.labels
+    for label in labels[rows].unique().tolist():
+        if not bool((labels[rows[~away]] == label).any()):
             raise CapsNetError(
                 f"Holding out whole {way} of '{data.name}' leaves no training images of class '{data.class_names[label]}': "
                 "hold out fewer, or images one by one."
             )
-    return train, validation
+    return rows[~away], rows[away]
+
+
+def _numbers(units: Sequence[str]) -> Int[Tensor, "n"]:
+    """The number of each unit."""
+    number = {unit: n for n, unit in enumerate(sorted(set(units)))}
+    return torch.tensor([number[unit] for unit in units])
 
 
 def _tally(groups: Int[Tensor, "n"]) -> tuple[Int[Tensor, "g"], Int[Tensor, "n"], list[int]]:

@@ -6,6 +6,7 @@ numbers or names (N,), or one-hot (N, J). `class_names`, where it is there, name
 Nothing is unpickled, and an array's header is compared with what its place in the file can hold before it is allocated.
 """
 
+import hashlib
 import math
 import zipfile
 import zlib
@@ -15,16 +16,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from capsnet.data.base import DataSet, Split
+from capsnet.data.base import DataSet
 from capsnet.data.files import MAX_EXPANSION
-from capsnet.data.own import make_own, set_aside
-from capsnet.errors import CapsNetError
+from capsnet.data.manifest import Entry, Manifest
+from capsnet.data.own import Rule, divide, make_own
+from capsnet.errors import CapsNetError, refuse_equal_classes
 
 MAX_BYTES = 8 << 30
 
 
-def load_npz(path: Path) -> DataSet:
-    """Reads the arrays into memory."""
+def load_npz(
+    path: Path, split: str = "content", split_seed: int = 0, manifest: Manifest | None = None
+) -> DataSet:
+    """Read the arrays into memory.
+
+    Args:
+        split: how a test part is set aside where there is none: by "content", or in the "order" that runs without a
+            manifest used.
+        split_seed: another number sets other pictures aside.
+        manifest: a run's division to follow.
+    """
     arrays = read_arrays(path, ("x_train", "y_train", "x_test", "y_test", "class_names"))
     for name in ("x_train", "y_train"):
         if name not in arrays:
@@ -36,23 +47,34 @@ def load_npz(path: Path) -> DataSet:
     parts = ["train", "test"] if "x_test" in arrays else ["train"]
     labels = {part: _labels(path, f"y_{part}", arrays[f"y_{part}"]) for part in parts}
     names, labels = _classes(path, labels, arrays.get("class_names"))
-    splits = []
+    images = {part: _pictures(path, f"x_{part}", arrays[f"x_{part}"]) for part in parts}
     for part in parts:
-        images = _pictures(path, f"x_{part}", arrays[f"x_{part}"])
-        if len(images) != len(labels[part]) or not len(images):
+        if len(images[part]) != len(labels[part]) or not len(images[part]):
             raise CapsNetError(
-                f"{path} has {len(images)} pictures but {len(labels[part])} labels in '{part}'."
+                f"{path} has {len(images[part])} pictures but {len(labels[part])} labels in '{part}'."
             )
-        splits.append(Split(torch.from_numpy(images), torch.from_numpy(labels[part])))
-    train, test = splits if len(splits) == 2 else set_aside(splits[0], path)
-    if train.images.shape[1:] != test.images.shape[1:]:
+    if len({images[part].shape[1:] for part in parts}) > 1:
         raise CapsNetError(f"{path} has training and test pictures of different shapes.")
-    if len(train.labels.unique()) < len(names):
-        missing = next(
-            n for n, count in enumerate(torch.bincount(train.labels, minlength=len(names))) if not count
+    present = set(labels["train"].tolist())
+    for number, name in enumerate(names):
+        if number not in present:
+            raise CapsNetError(f"{path} has no training pictures of class '{name}'.")
+    entries = [
+        Entry(
+            f"x_{part}[{n}]",
+            names[label],
+            "",
+            part if len(parts) > 1 else "",
+            hashlib.sha256(image.tobytes()).hexdigest(),
         )
-        raise CapsNetError(f"{path} has no training pictures of class '{names[missing]}'.")
-    return make_own(str(path), train, test, names)
+        for part in parts
+        for n, (image, label) in enumerate(zip(images[part], labels[part].tolist(), strict=True))
+    ]
+    rows = {entry.file: n for n, entry in enumerate(entries)}
+    divided, changes = divide(entries, names, path, Rule(split, split_seed, manifest))
+    pictures = torch.from_numpy(np.concatenate([images[part] for part in parts]))
+    chosen = torch.tensor([rows[entry.file] for entry in divided], dtype=torch.long)
+    return make_own(str(path), pictures[chosen], divided, names, changes=changes)
 
 
 def read_arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -114,13 +136,13 @@ def _pictures(path: Path, name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _labels(path: Path, name: str, y: np.ndarray) -> np.ndarray:
-    if y.ndim == 2:
+    if y.ndim == 2 and y.shape[1]:
         y = y[:, 0] if y.shape[1] == 1 else y.argmax(axis=1)
     if (
         y.ndim != 1
         or not y.size
         or y.dtype.kind not in "iufbU"
-        or (y.dtype.kind == "f" and not (y == np.rint(y)).all())
+        or (y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.rint(y)) & (abs(y) < 2**53)).all())
     ):
         raise CapsNetError(f"{path}: {name} has no labels: whole numbers or names, one for each picture.")
     return y.astype(np.int64) if y.dtype.kind != "U" else y
@@ -133,6 +155,7 @@ def _classes(
     values = np.unique(np.concatenate(list(labels.values())))
     if names is not None:
         known = [str(name) for name in names.ravel()]
+        refuse_equal_classes(known, f" in '{path}'")
         if values.dtype.kind == "U" or values.min() < 0 or values.max() >= len(known):
             raise CapsNetError(
                 f"{path} names {len(known)} classes, but its labels are not 0 to {len(known) - 1}."

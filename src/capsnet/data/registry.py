@@ -16,6 +16,7 @@ from capsnet.errors import CapsNetError, unknown_name
 
 if TYPE_CHECKING:
     from capsnet.data.base import DataSet
+    from capsnet.data.manifest import Manifest
 
 # Each registers its data set when imported.
 MODULES = (
@@ -29,6 +30,8 @@ MODULES = (
     "coil100",
     "cifar10",
 )
+
+FILE_SUFFIXES = (".npz", ".csv", ".tsv")
 
 Find = Callable[[Path | None], Path | None]
 Fetch = Callable[[Path | None, Progress | None], Path]
@@ -115,40 +118,51 @@ def usual_hold_out(name: str) -> str:
     return next((info.hold_out for info in list_datasets() if info.name == name), "images")
 
 
-def load_dataset(name: str, data_dir: str | Path | None = None, **options: Any) -> "DataSet":
-    """Reads a data set into memory; downloads it when it is nowhere on this machine and can be had.
+def load_dataset(
+    name: str, data_dir: str | Path | None = None, *, manifest: "Manifest | None" = None, **options: Any
+) -> "DataSet":
+    """Read a data set into memory; download it when it is nowhere on this machine and can be had.
 
     Args:
-        name: a registered name, or the path of a folder of pictures or of an .npz file.
+        name: a registered name, or the path of a folder of pictures, of a CSV or TSV that lists them, or of an .npz file.
         data_dir: looked in first, and downloaded to; see `capsnet.data.files.data_folders` for the rest.
+        manifest: how a run divided the pictures of that path, to divide them in the same way.
         options: the data set's own.
     """
-    load = _path_loader(name) or get_dataset_info(name).load
-    parameters = inspect.signature(load).parameters
-    first, known = next(iter(parameters)), option_names(name)
+    load = _loader(name)
+    parameters, known = inspect.signature(load).parameters, option_names(name)
     for option, value in options.items():
         if option not in known:
             its = f"its options: {', '.join(known)}." if known else "it has no options."
             raise CapsNetError(f"Data set '{name}' has no option '{option}'; {its}")
         _check_kind(name, option, value, parameters[option].annotation)
-    if first == "data_dir":
-        return load(Path(data_dir) if data_dir is not None else None, **options)
-    return load(Path(name).expanduser(), **options)
-
-
-def is_path(name: str) -> bool:
-    """Tell whether `name` is the path of your own data rather than a registered name."""
-    return _path_loader(name) is not None
+    if is_path(name):
+        return load(Path(name).expanduser(), manifest=manifest, **options)
+    return load(Path(data_dir) if data_dir is not None else None, **options)
 
 
 def option_names(name: str) -> list[str]:
     """List the options that `load_dataset` takes for a data set."""
-    return list(inspect.signature(_path_loader(name) or get_dataset_info(name).load).parameters)[1:]
+    return [
+        option for option in list(inspect.signature(_loader(name)).parameters)[1:] if option != "manifest"
+    ]
+
+
+def is_path(name: str) -> bool:
+    """Tell whether `name` is a path to your own data: with a slash or a data file's ending, or a folder and no data set."""
+    path = Path(name).expanduser()
+    if path.suffix.lower() in FILE_SUFFIXES or os.sep in name or name in (".", ".."):
+        return True
+    return path.is_dir() and name not in {info.name for info in list_datasets()}
 
 
 def is_here(name: str, data_dir: Path | None = None) -> bool:
     """Tell whether a data set is on this machine, so that reading it downloads nothing."""
-    return is_path(name) or get_dataset_info(name).find(data_dir) is not None
+    return (
+        Path(name).expanduser().exists()
+        if is_path(name)
+        else get_dataset_info(name).find(data_dir) is not None
+    )
 
 
 KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
@@ -168,19 +182,19 @@ def _check_kind(name: str, option: str, value: Any, annotation: Any) -> None:
         raise CapsNetError(f"The option {option} of '{name}' is {' or '.join(words)}, not {value}.")
 
 
-def _path_loader(name: str) -> Callable[..., "DataSet"] | None:
-    """What reads `name` if that is a path: it has a slash, ends in .npz, or is there and no data set has that name."""
-    registered = {info.name for info in list_datasets()}
+def _loader(name: str) -> Callable[..., "DataSet"]:
+    """What reads a data set, or the path of your own."""
+    if not is_path(name):
+        return get_dataset_info(name).load
     path = Path(name).expanduser()
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         from capsnet.data.npz import load_npz
 
         return load_npz
-    if not (os.sep in name or name in (".", "..")) and (name in registered or not path.is_dir()):
-        return None
-    if not path.is_dir():
+    if not path.is_dir() and path.suffix.lower() not in FILE_SUFFIXES:
         raise CapsNetError(
-            f"There is no folder {path}; own pictures are a folder of one sub-folder a class, or an .npz file."
+            f"There is no folder {path}; your own pictures are a folder with one sub-folder per class, a CSV or TSV "
+            "with columns for file and label, or an .npz file."
         )
     from capsnet.data.folder import load_folder
 

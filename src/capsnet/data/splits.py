@@ -4,48 +4,53 @@ Letters: N images, J classes.
 """
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Generator, Tensor
 
 from capsnet.data.base import Split
 from capsnet.errors import CapsNetError
 
+STRETCHES = 4
+VALIDATION_SHARE = 0.1
+VALIDATION_MOST = 5000
+
 
 def default_validation_count(n: int) -> int:
     """A tenth of the training images, at most 5,000."""
-    return min(5000, n // 10)
-
-
-STRETCHES = 4
+    return min(VALIDATION_MOST, n // 10)
 
 
 def split_validation(split: Split, count: int, seed: int) -> tuple[Split, Split]:
-    """Training and validation images, the latter with the classes in the same proportions; both in stored order.
+    """Return training and validation images, the latter with the classes in the same proportions; both in stored order."""
+    return select_both(split, validation_rows(split.labels, count, seed))
+
+
+def validation_rows(labels: Int[Tensor, "n"], count: int, seed: int) -> Bool[Tensor, "n"]:
+    """Return which images to validate on, with the classes in the same proportions.
 
     Fewer validation images than classes are taken from the largest classes. A class is never taken whole.
     """
-    n = len(split.labels)
+    n = len(labels)
     if not 0 <= count < n:
         raise CapsNetError(
             f"{count} of {n} images cannot be validation images; at least 0 and at most {n - 1} can."
         )
     held_out = torch.zeros(n, dtype=torch.bool)
     generator = Generator().manual_seed(seed)
-    wanted = shares(torch.bincount(split.labels), count)
+    wanted = shares(torch.bincount(labels), count)
     for label, share in enumerate(wanted.tolist()):
-        members = torch.nonzero(split.labels == label).flatten()
+        members = torch.nonzero(labels == label).flatten()
         order = torch.randperm(len(members), generator=generator)
         held_out[members[order[:share]]] = True
-    return split.select(torch.nonzero(~held_out).flatten()), split.select(torch.nonzero(held_out).flatten())
+    return held_out
 
 
-def split_stretches(split: Split, count: int, seed: int) -> tuple[Split, Split]:
-    """Training and validation images, the latter in whole stretches of the stored order, evenly apart.
+def stretch_rows(n: int, count: int, seed: int) -> Bool[Tensor, "n"]:
+    """Return which of `n` images to validate on: whole stretches of the stored order, evenly apart.
 
     For images stored writer by writer, as MNIST's are: images held out one by one have others by the same hand among the
     training images, which the test images have not.
     """
-    n = len(split.labels)
     length = count // STRETCHES
     if not 0 < length < n // STRETCHES:
         raise CapsNetError(
@@ -56,6 +61,11 @@ def split_stretches(split: Split, count: int, seed: int) -> tuple[Split, Split]:
     starts = first + torch.arange(STRETCHES) * (n // STRETCHES)
     held_out = torch.zeros(n, dtype=torch.bool)
     held_out[(starts[:, None] + torch.arange(length)).flatten()] = True
+    return held_out
+
+
+def select_both(split: Split, held_out: Bool[Tensor, "n"]) -> tuple[Split, Split]:
+    """Return the images that stay and those that are held out."""
     return split.select(torch.nonzero(~held_out).flatten()), split.select(torch.nonzero(held_out).flatten())
 
 
