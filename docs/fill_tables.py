@@ -478,6 +478,38 @@ def scaling_estimate_table() -> str:
     return "\n".join(lines)
 
 
+CIFAR10_REPORTED = {
+    "Efficient-CapsNet": 83.0,
+    "AlexCapsNet (Bao et al. 2025)": 83.7,
+    "DeepCaps (Rajasegaran et al. 2019)": 92.7,
+}
+
+
+def cifar10_table() -> str:
+    """A row for each system that was trained here, over all seeds, below those that others report."""
+    lines = [
+        "| system | encoder parameters | accuracy, reported | accuracy, ours | of each seed | epochs | minutes a seed |"
+    ]
+    lines.append("|---|---:|---:|---:|---|---:|---:|")
+    lines += [f"| {name} | | {value} % | | | | |" for name, value in CIFAR10_REPORTED.items()]
+    machines = set()
+    runs = sorted(read_results("cifar10"), key=lambda run: (run["model"], run["seed"]))
+    for model, group in groupby(runs, key=lambda run: run["model"]):
+        seeds = list(group)
+        accuracies = [100 - run["test_error_percent"] for run in seeds]
+        lines.append(
+            f"| `{model}` | {seeds[0]['encoder_parameters']:,} | | "
+            f"{statistics.mean(accuracies):.2f} % | {', '.join(f'{value:.2f}' for value in accuracies)} | "
+            f"{length(seeds[0])} | {statistics.mean(run['seconds'] for run in seeds) / 60:.0f} |"
+        )
+        machines |= {
+            f"{r['machine']}, {r['threads']} thread{'s' * (r['threads'] > 1)} a run, {r['date'][:10]}"
+            for r in seeds
+        }
+    lines += ["", f"Ours: {'; '.join(sorted(machines)) or 'no run is kept in `results/cifar10/` yet'}."]
+    return "\n".join(lines)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "results": ("README.md", results_table),
     "recipe-trials": ("docs/records.md", partial(trials_table, "handwriting")),
@@ -503,6 +535,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "systems": ("README.md", systems_table),
     "reconstruction": ("README.md", reconstruction_table),
     "routings": ("README.md", routings_table),
+    "cifar10": ("docs/photographs.md", cifar10_table),
     "scaling-speed": ("docs/scaling.md", scaling_speed_table),
     "scaling-errors": ("docs/scaling.md", scaling_errors_table),
     "scaling-ray": ("docs/scaling.md", scaling_ray_table),

@@ -56,3 +56,10 @@ def test_every_system_has_its_own_papers_recipe():
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(CapsNetError, match="did you mean 'paper'"):
         get_recipe("papr", "mnist", "efficient_capsnet")
+
+
+def test_photos_gives_a_large_network_fewer_epochs_of_larger_batches():
+    deep, small = (get_recipe("photos", "cifar10", m) for m in ("residual_capsnet", "efficient_capsnet"))
+    assert deep.epochs < small.epochs
+    assert deep.batch_size > small.batch_size
+    assert deep.optimizer == small.optimizer == "muon"

@@ -62,7 +62,7 @@ def train(
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name (see `capsnet models`); the paper's for the data set when left out.
         recipe: quick (5 epochs), paper and authors (the paper's 100 epochs and its program's 150), fast (25 epochs of varied
-            handwriting) or budget (300,000 images, for comparisons); quick when left out.
+            handwriting), photos (colour photographs) or budget (300,000 images, for comparisons); quick when left out.
         seed: Fixes everything random; 0 when left out.
         epochs: In place of the recipe's, which gives small data sets more.
         images: Images seen in all, in place of whole epochs.

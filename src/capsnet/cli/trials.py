@@ -63,7 +63,7 @@ def trials(
     Args:
         dataset: A data set's name (see `capsnet data list`).
         model: A model's name; the paper's for the data set when left out.
-        recipe: quick, paper, authors, fast or budget, as for `capsnet train`; quick when left out.
+        recipe: quick, paper, authors, fast, photos or budget, as for `capsnet train`; quick when left out.
         seeds: How many seeds.
         first_seed: The first of them.
         jobs: How many train at once on this machine; the CPU's threads are divided among them.

@@ -104,6 +104,29 @@ def fast(dataset: str, model: str) -> Recipe:
     )
 
 
+def photos(dataset: str, model: str) -> Recipe:
+    """Colour photographs: the convolutions' kernels by Muon, a cosine, weight decay, the average of the weights.
+
+    `residual_capsnet` takes larger batches, since a step of Muon costs more for its larger kernels, and fewer epochs.
+
+    CIFAR-10: about half an hour on one CPU core; `docs/photographs.md` has the errors.
+    Command: capsnet train cifar10 --model residual_capsnet --recipe photos --precision bf16 --validation 0
+    """
+    deep = model == "residual_capsnet"
+    return Recipe(
+        name="photos",
+        epochs=20 if deep else 45,
+        batch_size=256 if deep else 64,
+        learning_rate=6e-3,
+        schedule="cosine",
+        warmup=0.1,
+        optimizer="muon",
+        weight_decay=0.05,
+        average=0.998,
+        least_steps=1000,
+    )
+
+
 def paper(dataset: str, model: str) -> Recipe:
     """The settings of the model's own paper; for Efficient-CapsNet and its baselines those of Mazzia et al. 2021.
 
@@ -144,6 +167,7 @@ def budget(dataset: str, model: str) -> Recipe:
 
 RECIPES: dict[str, Callable[[str, str], Recipe]] = {
     "fast": fast,
+    "photos": photos,
     "quick": quick,
     "paper": paper,
     "authors": authors,
