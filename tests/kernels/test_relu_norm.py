@@ -67,6 +67,21 @@ def test_equals_float64(
         )
 
 
+@pytest.mark.parametrize("ratio", [10, 1000])
+def test_the_variance_of_values_far_from_zero_does_not_cancel(ratio: int) -> None:
+    maps, norm, gradient = maps_and_norm((64, 32, 24, 24), torch.float32)
+    norm.momentum = 1.0
+    with torch.no_grad():
+        maps.add_(3 * ratio)  # their deviation is 3
+        maps[0, :, 0, 0] = 0
+    expected, expected_norm = exact(maps, norm, gradient)
+    result = relu_norm(maps, norm)
+    got = [result, *torch.autograd.grad(result, [maps, norm.weight, norm.bias], gradient)]
+    torch.testing.assert_close(norm.running_var.double(), expected_norm.running_var, rtol=3e-6, atol=0)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert (ours.double() - theirs).norm() <= 1e-6 * ratio * theirs.norm()
+
+
 def test_a_nan_is_not_hidden() -> None:
     maps, norm, _ = maps_and_norm((4, 3, 5, 5), torch.float32)
     with torch.no_grad():

@@ -29,44 +29,58 @@ static inline VALUE rounded(float number) { return number; }
 /* A NaN stays one. */
 static inline float relu(float x) { return x < 0 ? 0 : x; }
 
-/* Sums over `rows` rows of `width` neighbouring channels of relu(x) and of its square; with a gradient, of that and of its product
-   with relu(x). Inline, so that it is compiled for each width, its sums in registers, and for each case without a question. */
+/* Sums over `rows` rows of `width` neighbouring channels of relu(x) - pivot and of its square; with a gradient, of that and of its
+   product with relu(x) - pivot. Inline, so that it is compiled for each width, its sums in registers, and for each case without a
+   question. */
 static inline __attribute__((always_inline)) void add_rows(const VALUE *restrict x, const VALUE *restrict gradient,
-                                                           double *restrict part, long rows, long channels, long width) {
-    float values[WIDE], products[WIDE];
+                                                           const float *restrict pivot, float *restrict values,
+                                                           float *restrict products, long rows, long channels, long width) {
     for (long c = 0; c < width; c++) values[c] = products[c] = 0;
     for (long row = 0; row < rows; row++)
         for (long c = 0; c < width; c++) {
-            const float positive = relu(read_value(x[row * channels + c]));
-            const float value = gradient ? read_value(gradient[row * channels + c]) : positive;
+            const float centred = relu(read_value(x[row * channels + c])) - pivot[c];
+            const float value = gradient ? read_value(gradient[row * channels + c]) : centred;
             values[c] += value;
-            products[c] += value * positive;
+            products[c] += value * centred;
         }
-    for (long c = 0; c < width; c++) {
-        part[c] += values[c];
-        part[channels + c] += products[c];
-    }
 }
 
-/* With `rectified`, which may be x itself, relu(x) is written there on the way. */
-static inline __attribute__((always_inline)) void add_up(const VALUE *x, const VALUE *restrict gradient, VALUE *rectified,
-                                                         double *restrict sums, long rows, long channels, long threads) {
+/* Without a gradient: each channel's sum of relu(x) and of its square. Both are taken of differences from the mean of the rows
+   before, so that nothing cancels where the mean is a thousand deviations; moving them back is done in double. With a gradient: its
+   sum, and that of its product with relu(x) - middle. With `rectified`, which may be x itself, relu(x) is written there on the
+   way. */
+static inline __attribute__((always_inline)) void add_up(const VALUE *x, const VALUE *restrict gradient,
+                                                         const float *restrict middle, VALUE *rectified, double *restrict sums,
+                                                         long rows, long channels, long threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (long t = 0; t < threads; t++) {
         double *part = sums + t * 2 * channels;
         for (long c = 0; c < 2 * channels; c++) part[c] = 0;
-        const long last = rows * (t + 1) / threads;
-        for (long row = rows * t / threads; row < last; row += ROWS_IN_FLOAT) {
+        const long begin = rows * t / threads, last = rows * (t + 1) / threads;
+        float pivot[channels];
+        for (long c = 0; c < channels; c++) pivot[c] = gradient ? middle[c] : 0;
+        const long few = last - begin < ROWS_IN_FLOAT ? last - begin : ROWS_IN_FLOAT;
+        if (!gradient)
+            for (long row = begin; row < begin + few; row++)
+                for (long c = 0; c < channels; c++) pivot[c] += relu(read_value(x[row * channels + c])) / few;
+        for (long row = begin; row < last; row += ROWS_IN_FLOAT) {
             const long some = row + ROWS_IN_FLOAT < last ? ROWS_IN_FLOAT : last - row;
             if (rectified)
                 for (long at = row * channels; at < (row + some) * channels; at++)
                     rectified[at] = rounded(relu(read_value(x[at])));
             for (long c = 0; c < channels; c += WIDE) {
-                const long at = row * channels + c;
-                if (c + WIDE <= channels)
-                    add_rows(x + at, gradient ? gradient + at : 0, part + c, some, channels, WIDE);
+                const long at = row * channels + c, width = c + WIDE <= channels ? WIDE : channels - c;
+                float values[WIDE], products[WIDE];
+                if (width == WIDE)
+                    add_rows(x + at, gradient ? gradient + at : 0, pivot + c, values, products, some, channels, WIDE);
                 else
-                    add_rows(x + at, gradient ? gradient + at : 0, part + c, some, channels, channels - c);
+                    add_rows(x + at, gradient ? gradient + at : 0, pivot + c, values, products, some, channels, width);
+                for (long k = 0; k < width; k++) {
+                    const double value = values[k], from = gradient ? 0 : pivot[c + k];
+                    part[c + k] += value + some * from;
+                    part[channels + c + k] += products[k] + from * (2 * value + some * from);
+                    if (!gradient) pivot[c + k] += values[k] / some;
+                }
             }
         }
     }
@@ -79,7 +93,7 @@ static inline __attribute__((always_inline)) void take_statistics(const VALUE *x
                                                                   float *restrict running_variance, double epsilon,
                                                                   double momentum, double *restrict sums, long rows,
                                                                   long channels, long threads) {
-    add_up(x, 0, rectified, sums, rows, channels, threads);
+    add_up(x, 0, 0, rectified, sums, rows, channels, threads);
     for (long c = 0; c < channels; c++) {
         mean[c] = sums[c] / rows;
         const double difference = sums[channels + c] / rows - mean[c] * mean[c];
@@ -113,15 +127,17 @@ void forward(const VALUE *restrict x, const float *restrict weight, const float 
 void backward(const VALUE *restrict x, const VALUE *restrict gradient, const float *restrict weight,
               const double *restrict mean, const double *restrict inverse, VALUE *restrict of_x, float *restrict of_weight,
               float *restrict of_bias, double *restrict sums, long rows, long channels, long threads) {
-    float by_gradient[channels], by_value[channels], constant[channels];
+    float by_gradient[channels], by_value[channels], constant[channels], middle[channels];
+    for (long c = 0; c < channels; c++) middle[c] = mean[c];
     if (gradient) /* always; said here, the inner loop need not ask */
-        add_up(x, gradient, 0, sums, rows, channels, threads);
+        add_up(x, gradient, middle, 0, sums, rows, channels, threads);
     for (long c = 0; c < channels; c++) {
-        const double scale = weight[c] * inverse[c], summed = inverse[c] * (sums[channels + c] - mean[c] * sums[c]);
+        const double off = mean[c] - middle[c], scale = weight[c] * inverse[c];
+        const double summed = inverse[c] * (sums[channels + c] - off * sums[c]);
         const double slope = -scale * inverse[c] * summed / rows;
         by_gradient[c] = scale;
         by_value[c] = slope;
-        constant[c] = -scale * sums[c] / rows - mean[c] * slope;
+        constant[c] = -scale * sums[c] / rows - off * slope;
         of_weight[c] = summed;
         of_bias[c] = sums[c];
     }
@@ -129,8 +145,8 @@ void backward(const VALUE *restrict x, const VALUE *restrict gradient, const flo
     for (long row = 0; row < rows; row++)
         for (long c = 0; c < channels; c++) {
             const long at = row * channels + c;
-            const float value = read_value(x[at]);
-            const float whole = read_value(gradient[at]) * by_gradient[c] + value * by_value[c] + constant[c];
+            const float value = read_value(x[at]), centred = value - middle[c];
+            const float whole = read_value(gradient[at]) * by_gradient[c] + centred * by_value[c] + constant[c];
             of_x[at] = rounded(value <= 0 ? 0 : whole);
         }
 }
