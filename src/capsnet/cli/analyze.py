@@ -119,7 +119,7 @@ def equivariance(
 
     Args:
         linear_images: Test images for the linear read-out, half to fit and half to measure.
-        record: Also keep the numbers as DIR/equivariance/MODEL.json, for `capsnet report`.
+        record: Also keep the numbers as DIR/equivariance/MODEL.json, for `capsnet reproduce`.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

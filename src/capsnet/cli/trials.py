@@ -87,7 +87,7 @@ def trials(
         precision: float32 or bf16, as for `capsnet train`.
         data_dir: Where data sets are looked for first.
         out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
-        record: Also keep each result, as its seed ends, as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet report`.
+        record: Also keep each result, as its seed ends, as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet reproduce`.
         save_every: Seconds between states that a killed run can continue from.
         json: End with one JSON document on stdout.
     """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from capsnet.analysis import calibration, errors, perturb, reconstruct, routing
 from capsnet.analysis.equivariance_figures import draw_classes, draw_cumulative, draw_linear
@@ -14,20 +13,11 @@ from capsnet.opening import open_weights
 from capsnet.registry import create_model
 from capsnet.report.curves import draw_curves
 from capsnet.report.drawings import draw_architecture, draw_routing
+from capsnet.report.page import Picture
 from capsnet.report.records import Results
 from capsnet.saving import bundled_names
 
 ROUTED_IMAGES = 2000
-
-
-class Picture(NamedTuple):
-    """A figure on the page. `alt` says what is to be seen to who cannot see it."""
-
-    key: str
-    title: str
-    file: Path
-    alt: str
-    caption: str
 
 
 def draw_all(

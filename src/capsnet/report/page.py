@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Protocol
 
-from capsnet.report.figures import Picture
+from capsnet.files import atomic_write
 from capsnet.report.table import Table
 
 STYLE = """
@@ -28,61 +29,105 @@ nav { columns: 2; font-size: 0.9rem; } @media (max-width: 40rem) { nav { columns
 TYPES = {".png": "image/png", ".gif": "image/gif"}
 
 
+class Part(Protocol):
+    """A section of the page: a table, a figure, a list."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    def html(self) -> str: ...
+    def markdown(self, folder: Path) -> str: ...
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Sentences, as a list."""
+
+    key: str
+    title: str
+    lines: Sequence[str]
+
+    def html(self) -> str:
+        items = "".join(f"<li>{escape(text)}</li>\n" for text in self.lines)
+        return f'<section id="{self.key}"><h2>{escape(self.title)}</h2><ul>\n{items}</ul></section>'
+
+    def markdown(self, folder: Path) -> str:
+        return "\n".join([f"## {self.title}", "", *(f"- {text}" for text in self.lines)]) + "\n"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure. `alt` tells people who cannot see it what it shows."""
+
+    name: str
+    title: str
+    file: Path
+    alt: str
+    caption: str
+
+    @property
+    def key(self) -> str:
+        """A table may have the same name."""
+        return f"figure-{self.name}"
+
+    def html(self) -> str:
+        content = base64.b64encode(self.file.read_bytes()).decode()
+        kind = TYPES[self.file.suffix]
+        return (
+            f'<section id="{self.key}"><h2>{escape(self.title)}</h2><figure>'
+            f'<img src="data:{kind};base64,{content}" alt="{escape(self.alt)}">'
+            f"<figcaption>{escape(self.caption)}</figcaption></figure></section>"
+        )
+
+    def markdown(self, folder: Path) -> str:
+        place = self.file.relative_to(folder).as_posix()
+        return "\n".join([f"## {self.title}", "", f"![{self.alt}]({place})", "", self.caption]) + "\n"
+
+
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows."""
+    """All that the page shows, in order."""
 
+    title: str
     summary: Sequence[str]
-    mismatches: Sequence[str]
-    tables: Sequence[Table]
-    pictures: Sequence[Picture]
+    parts: Sequence[Part]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [part for part in self.parts if isinstance(part, Table)]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [part for part in self.parts if isinstance(part, Picture)]
 
 
-TITLE = "Efficient-CapsNet: reported and ours"
-MISMATCH = "What does not match, and what is missing"
+def write_report(report: Report, folder: Path) -> None:
+    """Write index.html and report.md into `folder`, which the figures are already in."""
+    atomic_write(folder / "index.html", to_html(report).encode())
+    atomic_write(folder / "report.md", to_markdown(report, folder).encode())
 
 
 def to_html(report: Report) -> str:
-    links = [("mismatches", MISMATCH)]
-    links += [(t.key, t.title) for t in report.tables]
-    links += [(f"figure-{p.key}", p.title) for p in report.pictures]
-    nav = "".join(f'<li><a href="#{key}">{escape(title)}</a></li>' for key, title in links)
-    parts = [
+    nav = "".join(f'<li><a href="#{part.key}">{escape(part.title)}</a></li>' for part in report.parts)
+    pieces = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         # An empty icon: browsers would ask a server for one.
-        f'<title>{escape(TITLE)}</title><link rel="icon" href="data:,">',
+        f'<title>{escape(report.title)}</title><link rel="icon" href="data:,">',
         f"<style>{STYLE}</style></head><body><main>",
-        f"<h1>{escape(TITLE)}</h1>",
+        f"<h1>{escape(report.title)}</h1>",
         *(f"<p>{escape(text)}</p>" for text in report.summary),
         f'<nav aria-label="contents"><ul>{nav}</ul></nav>',
-        f'<section id="mismatches"><h2>{escape(MISMATCH)}</h2><ul>',
-        *(f"<li>{escape(text)}</li>" for text in report.mismatches),
-        "</ul></section>",
-        *(table.html() for table in report.tables),
-        *(figure_html(picture) for picture in report.pictures),
+        *(part.html() for part in report.parts),
         "</main></body></html>",
     ]
-    return "\n".join(parts) + "\n"
-
-
-def figure_html(picture: Picture) -> str:
-    content = base64.b64encode(picture.file.read_bytes()).decode()
-    kind = TYPES[picture.file.suffix]
-    return (
-        f'<section id="figure-{picture.key}"><h2>{escape(picture.title)}</h2><figure>'
-        f'<img src="data:{kind};base64,{content}" alt="{escape(picture.alt)}">'
-        f"<figcaption>{escape(picture.caption)}</figcaption></figure></section>"
-    )
+    return "\n".join(pieces) + "\n"
 
 
 def to_markdown(report: Report, folder: Path) -> str:
     """`folder` is the one the Markdown file is in; figures are linked from there."""
-    lines = [f"# {TITLE}", "", *(f"{text}\n" for text in report.summary), f"## {MISMATCH}", ""]
-    lines += [f"- {text}" for text in report.mismatches] + [""]
-    lines += [table.markdown() for table in report.tables]
-    for picture in report.pictures:
-        place = picture.file.relative_to(folder).as_posix()
-        lines += [f"## {picture.title}", "", f"![{picture.alt}]({place})", "", picture.caption, ""]
-    return "\n".join(lines).rstrip() + "\n"
+    pieces = [f"# {report.title}\n", *(f"{text}\n" for text in report.summary)]
+    pieces += [part.markdown(folder) for part in report.parts]
+    return "\n".join(pieces)

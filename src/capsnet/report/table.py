@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 
 from capsnet.report.records import Group
 
@@ -73,7 +74,7 @@ class Table:
             f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{notes}</section>"
         )
 
-    def markdown(self) -> str:
+    def markdown(self, folder: Path) -> str:
         lines = [
             f"## {self.title}",
             "",

@@ -1,4 +1,4 @@
-"""`capsnet report`."""
+"""`capsnet reproduce`."""
 
 import time
 from pathlib import Path
@@ -10,27 +10,27 @@ from capsnet.cli import console
 from capsnet.cli.options import Flag, Maybe
 
 
-def report(
+def reproduce(
     *,
     results: Maybe[Path] = None,
     weights: Annotated[tuple[str, ...], arg(help_behavior_hint="")] = (),
-    out: Path = Path("report"),
+    out: Path = Path("reproduced"),
     data_dir: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Write the paper's tables and figures, reported beside ours, as one page.
 
-    Nothing is trained: cells without a result say the command that fills them.
+    Nothing is trained: a cell without a result shows the command that fills it. `capsnet report` is for your own runs.
 
     Args:
-        results: The folder of results; ./results, else the package's copy, when left out.
-        weights: Networks for the figures, the first looked at closely; the bundled ones when left out.
-        out: The folder to write into: index.html, report.md, figures/.
+        results: The folder of results; by default ./results, else the copy in the package.
+        weights: Networks for the figures; the first is looked at closely. The bundled ones by default.
+        out: The folder to write index.html, report.md and figures/ into.
         data_dir: Where data sets are looked for first.
         json: Print one JSON document.
     """
     from capsnet.analysis.plotting import new_figure
-    from capsnet.report.build import build_report
+    from capsnet.report.reproduce import build_report
 
     new_figure(1, 1)  # matplotlib is missed before anything is computed
     began = time.monotonic()

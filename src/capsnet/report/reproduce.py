@@ -1,11 +1,10 @@
-"""From results/ and weights to the report: nothing is trained, nothing is made up."""
+"""`capsnet reproduce`: the paper's tables and figures from results/ and weights. Nothing is trained, nothing is made up."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import capsnet
-from capsnet.files import atomic_write
 from capsnet.report import paper, tables
 from capsnet.report.figures import default_weights, draw_all
 from capsnet.report.measured import (
@@ -15,8 +14,11 @@ from capsnet.report.measured import (
     linear_table,
     measure_costs,
 )
-from capsnet.report.page import Report, to_html, to_markdown
+from capsnet.report.page import Notes, Report, write_report
 from capsnet.report.records import Results, by_recipe, find_results, group_by
+
+TITLE = "Efficient-CapsNet: reported and ours"
+MISMATCH = "What does not match, and what is missing"
 
 
 def build_report(
@@ -41,9 +43,9 @@ def build_report(
     made = [cost_table(costs), *error_tables(found), equivariance_table(found), linear_table(found)]
     names = default_weights(found.folder) if weights is None else weights
     pictures = draw_all(found, names, out / "figures", data_dir, say)
-    report = Report(summary(found), mismatches(found, costs), made, pictures)
-    atomic_write(out / "index.html", to_html(report).encode())
-    atomic_write(out / "report.md", to_markdown(report, out).encode())
+    differing = Notes("mismatches", MISMATCH, mismatches(found, costs))
+    report = Report(TITLE, summary(found), [differing, *made, *pictures])
+    write_report(report, out)
     return report
 
 

@@ -97,8 +97,8 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(results, tmp_path_factory):
     """The page without network figures, which tests/analysis looks at; they take most of the time."""
-    out = tmp_path_factory.mktemp("report")
-    from capsnet.report.build import build_report
+    out = tmp_path_factory.mktemp("reproduced")
+    from capsnet.report.reproduce import build_report
 
     return out, build_report(out, results=results, weights=[])
 
@@ -243,7 +243,7 @@ def test_a_browser_asks_for_nothing_finds_no_error_and_tables_scroll_on_a_phone(
 
 @pytest.mark.slow
 def test_the_command_makes_the_whole_report_from_what_is_in_the_repository(tmp_path, capfd):
-    main(["report", "--results", str(ROOT / "results"), "--out", str(tmp_path), "--json"])
+    main(["reproduce", "--results", str(ROOT / "results"), "--out", str(tmp_path), "--json"])
     told = json.loads(capfd.readouterr().out)
     assert told["seconds"] < 300
     assert {Path(f).name for f in told["figures"]} >= {"architecture.png", "perturb.gif", "calibration.png"}
