@@ -13,6 +13,7 @@ from capsnet.cli import (
     models,
     predict,
     report,
+    reproduce,
     serve,
     train,
     trials,
@@ -36,5 +37,6 @@ def build_app() -> SubcommandApp:
         analyze.build_app(), name="analyze", help="What networks cost and what their capsules encode."
     )
     app.command(name="report")(report.report)
+    app.command(name="reproduce")(reproduce.reproduce)
     app.command(name="export")(export.export)
     return app

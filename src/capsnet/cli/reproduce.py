@@ -6,8 +6,8 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from capsnet.cli import console
 from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.report import say, tell
 
 
 def reproduce(
@@ -32,26 +32,7 @@ def reproduce(
     from capsnet.analysis.plotting import new_figure
     from capsnet.report.reproduce import build_report
 
-    new_figure(1, 1)  # matplotlib is missed before anything is computed
+    new_figure(1, 1)  # report a missing matplotlib before anything is computed
     began = time.monotonic()
-
-    def say(text: str) -> None:
-        console.errors.print(text, style="dim", markup=False, highlight=False)
-
     made = build_report(out, results=results, weights=weights or None, data_dir=data_dir, say=say)
-    told = {
-        "html": str(out / "index.html"),
-        "markdown": str(out / "report.md"),
-        "tables": [table.key for table in made.tables],
-        "figures": [str(picture.file) for picture in made.pictures],
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    if json:
-        console.print_json(told)
-    else:
-        console.out.print(
-            f"{told['html']}: {len(made.tables)} tables, {len(made.pictures)} figures in {told['seconds']} s",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+    tell(made, out, time.monotonic() - began, json=json)
