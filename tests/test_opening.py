@@ -201,3 +201,12 @@ def test_a_damaged_provenance_is_one_sentence(tmp_path):
     capsnet.save(capsnet.create_model("cnn_small"), tmp_path, card=card)
     with pytest.raises(CapsNetError, match="its 'seed' cannot be 'zero'"):
         capsnet.open_weights(tmp_path)
+
+
+def test_markup_in_names_of_files_and_classes_is_printed_as_it_is(place, tmp_path, capsys):
+    picture = tmp_path / "[bold]a :cat:.png"
+    shutil.copy(place / "pictures" / CLASSES[0] / "0.png", picture)
+    main(["predict", str(place / "run"), str(picture)])
+    printed = "".join(capsys.readouterr().out.split())
+    assert "[bold]a:cat:.png" in printed
+    assert "[red]cat" in printed

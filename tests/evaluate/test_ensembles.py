@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 
@@ -6,7 +7,15 @@ import torch
 
 from capsnet.cli import main
 from capsnet.errors import CapsNetError
-from capsnet.evaluate.ensembles import Member, answers, choose, describe_ensemble, mean_scores
+from capsnet.evaluate.ensembles import (
+    Member,
+    answers,
+    choose,
+    describe_ensemble,
+    in_order_of,
+    mean_scores,
+    short_names,
+)
 from capsnet.evaluate.predictions import Predictions, Recorder, read_predictions
 from capsnet.files import write_json
 
@@ -93,3 +102,34 @@ def test_bad_options_are_one_sentence(words, capsys):
         main(["ensemble", *words])
     assert stop.value.code == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_classes_are_matched_by_name(members):
+    first = dataclasses.replace(members[0], class_names=tuple("abcde"))
+    order = torch.tensor([3, 1, 4, 0, 2])  # the second network's classes, as the first one numbers them
+    turned = Predictions(first.predictions.scores[:, order], order.argsort()[first.predictions.classes])
+    second = dataclasses.replace(first, predictions=turned, class_names=tuple("dbeac"))
+    same = in_order_of(first, second)
+    assert torch.equal(same.predictions.scores, first.predictions.scores)
+    assert same.predictions.same_images(first.predictions)
+    other = dataclasses.replace(second, class_names=tuple("dbeax"))
+    with pytest.raises(CapsNetError, match="have different classes"):
+        in_order_of(first, other)
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [
+        (["/home/me/runs/a"], ["a"]),
+        (
+            ["/home/me/runs/a", "/home/me/runs/b", "efficient_capsnet.mnist"],
+            ["a", "b", "efficient_capsnet.mnist"],
+        ),
+        (["/home/me/t/s0", "/home/me/t/s1"], ["t/s0", "t/s1"]),
+        (["/home/me/t/s0", "/home/me/u/s0"], ["t/s0", "u/s0"]),
+        (["/home/me/x/run", "/home/me/y/run"], ["x/run", "y/run"]),
+        (["/a", "/a"], ["a", "a"]),
+    ],
+)
+def test_members_are_named_without_this_machines_paths(runs, names):
+    assert short_names(runs) == names

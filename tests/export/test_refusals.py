@@ -1,5 +1,7 @@
 """What is refused: each in one sentence, and nothing half-written stays."""
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -105,3 +107,40 @@ def test_predict_refuses_a_decoder_a_damaged_and_a_foreign_file(exported, tmp_pa
 def test_bad_metadata_is_refused(entries, message):
     with pytest.raises(CapsNetError, match=message):
         FileCard.from_metadata(entries, "a.onnx")
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "message"),
+    [
+        ("card", {"num_classes": 10**12}, "10 class names for 1000000000000 classes"),
+        ("card", {"image_shape": [1, 28, 10**6]}, "Images of 1x28x1000000 are too large"),
+        ("card", {"image_shape": [1, 32, 32]}, r"its images have shape \[1, 28, 28\], its metadata says"),
+        ("preprocessing", {"resize": [40_000, 40_000]}, "gives images of 40000x40000 pixels"),
+        ("preprocessing", {"mean": [0.1] * 5, "std": [1.0] * 5}, "a mean for 5 channels"),
+        ("class_names", ["0"] * 10, "Two classes have the same name, '0'"),
+        ("class_names", ["a", "b"], "2 class names for 10 classes"),
+    ],
+)
+def test_metadata_that_is_not_the_graphs_is_refused(part, changes, message, exported, tmp_path):
+    graph = onnx.load(str(exported / "onnx" / "encoder.onnx"))
+    for entry in graph.metadata_props:
+        if entry.key == part:
+            changed = {**json.loads(entry.value), **changes} if isinstance(changes, dict) else changes
+            entry.value = json.dumps(changed)
+    onnx.save(graph, str(tmp_path / "a.onnx"))
+    with pytest.raises(CapsNetError, match=message):
+        OnnxModel(tmp_path / "a.onnx")
+
+
+def test_classes_of_unnamed_outputs_are_compared_with_the_graph(exported, tmp_path):
+    graph = onnx.load(str(exported / "onnx" / "encoder.onnx"))
+    for entry in graph.metadata_props:
+        if entry.key == "class_names":
+            entry.value = "[]"
+        if entry.key == "card":
+            entry.value = json.dumps({**json.loads(entry.value), "num_classes": 10**12})
+    onnx.save(graph, str(tmp_path / "a.onnx"))
+    with pytest.raises(
+        CapsNetError, match=r"its scores have shape \[10\], its metadata says \[1000000000000\]"
+    ):
+        OnnxModel(tmp_path / "a.onnx")

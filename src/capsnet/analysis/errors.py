@@ -1,6 +1,6 @@
-"""The misclassified images, the surest mistakes first, with the length of every capsule beside each.
+"""The misclassified images, the most confident mistakes first, each with the length of every capsule.
 
-The paper's claim is that they are ambiguous and that the lengths say so; the table counts how many are.
+The paper claims that they are ambiguous and that the lengths show it; the table counts how many are.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ MOST = 40
 
 
 def find_errors(subject: Subject, indices: Tensor) -> list[dict[str, Any]]:
-    """One entry a mistake, by falling confidence in the wrong class."""
+    """Return one entry per mistake, the most confident first."""
     found = []
     for part in indices.split(1000):
         batch = subject.batch(part)
@@ -40,7 +40,7 @@ def find_errors(subject: Subject, indices: Tensor) -> list[dict[str, Any]]:
 
 
 def analyse(subject: Subject, indices: Tensor, out: Path, *, most: int = MOST) -> dict[str, Any]:
-    """Draws up to `most` mistakes and writes all of them."""
+    """Draw up to `most` mistakes and write all of them."""
     found = find_errors(subject, indices)
     files = draw(subject, found[:most], out) if found else []
     names = subject.dataset.class_names
@@ -66,12 +66,12 @@ def analyse(subject: Subject, indices: Tensor, out: Path, *, most: int = MOST) -
 
 
 def draw(subject: Subject, found: list[dict[str, Any]], out: Path) -> list[Path]:
-    """Each mistake: the picture, and a bar a class: blue the label, vermillion what was said."""
+    """Draw each mistake: the picture, and one bar per class; the label is blue, the prediction vermillion."""
     columns = min(8, len(found))
     rows = -(-len(found) // columns)
     figure = new_figure(1.15 * columns + 0.3, 1.9 * rows + 0.4)
     grid = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=[1.4, 1.0] * rows)
-    images = subject.batch(torch.tensor([entry["index"] for entry in found])).images
+    pictures = subject.shown(subject.batch(torch.tensor([entry["index"] for entry in found])).images)
     names = subject.dataset.class_names
     # Digits name their bars; longer names would overlap and are left to the title.
     short = max(map(len, names)) == 1
@@ -82,7 +82,7 @@ def draw(subject: Subject, found: list[dict[str, Any]], out: Path) -> list[Path]
             bars.axis("off")
             continue
         entry = found[n]
-        show_picture(picture, images[n])
+        show_picture(picture, pictures[n])
         picture.set_title(f"{names[entry['label']]} taken for {names[entry['found']]}", fontsize=7)
         colours = [
             BLUE if j == entry["label"] else VERMILLION if j == entry["found"] else GREY
@@ -94,7 +94,7 @@ def draw(subject: Subject, found: list[dict[str, Any]], out: Path) -> list[Path]
         bars.set_xticks(range(len(names)) if short else [], names if short else [], fontsize=5.5)
         bars.tick_params(length=0, pad=1)
     figure.suptitle(
-        f"{subject.name}: mistakes, the surest first; capsule lengths (blue: the label, vermillion: what was said)",
+        f"{subject.name}: mistakes, the most confident first; capsule lengths (blue: the label, vermillion: the prediction)",
         fontsize=8,
     )
     return save_figure(figure, out, "errors")

@@ -1,12 +1,13 @@
-"""What each number of a capsule stands for: move one at a time and look at the picture.
+"""What each number of a capsule encodes: move one at a time and look at the picture.
 
 The paper's figure (after Sabour et al. 2017, fig. 4): 11 steps in +-0.25, 16 dimensions. For networks without class
-capsules the 16 features that change the picture most are moved, by the same steps times the feature's deviation over the
-test images, since features have no common scale.
+capsules, the 16 features that change the picture most are moved, by the same steps times each feature's standard deviation
+over test images, since features have no common scale.
 
 Letters: D dimensions, S steps.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ ENLARGE = 3
 
 
 def perturb(subject: Subject, index: int, *, steps: int = STEPS, reach: float = REACH) -> dict[str, Any]:
-    """Pictures (D, S, C, H, W) of one test image's capsule with each dimension moved, and what was moved."""
+    """Decode one test image's capsule with each dimension moved: pictures (D, S, C, H, W), and what was moved."""
     subject.require_decoder()
     batch = subject.batch(torch.tensor([index]))
     output = subject.run(batch.images)
@@ -63,18 +64,19 @@ def perturb(subject: Subject, index: int, *, steps: int = STEPS, reach: float = 
 
 
 def draw(subject: Subject, made: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Writes the grid, the animation and the numbers."""
+    """Write the grid, the animation and the numbers."""
     pictures: Tensor = made["pictures"]
     dimensions, steps = pictures.shape[:2]
     figure = new_figure(0.9 + 0.55 * steps, 0.6 + 0.55 * dimensions)
     axes = figure.subplots()
     titles = ["0" if n == steps // 2 else f"{float(o):+.2f}" for n, o in enumerate(made["offsets"])]
-    show_mosaic(axes, list(pictures), [str(int(d)) for d in made["dimensions"]], titles)
+    shown = subject.shown(pictures.flatten(0, 1)).reshape(dimensions, steps, 3, *pictures.shape[3:4], -1)
+    show_mosaic(axes, list(shown), [str(int(d)) for d in made["dimensions"]], titles)
     axes.set_ylabel("dimension of the capsule")
     name = subject.dataset.class_names[made["found"]]
     figure.suptitle(f"{subject.name}: test image {made['index']}, capsule of class {name}", fontsize=10)
     files = save_figure(figure, out, "perturb")
-    files.append(animate(made, out / "perturb.gif"))
+    files.append(animate(shown, made["dimensions"].tolist(), out / "perturb.gif"))
     rows = [
         {
             "dimension": int(d),
@@ -94,22 +96,22 @@ def draw(subject: Subject, made: dict[str, Any], out: Path) -> dict[str, Any]:
     }
 
 
-def animate(made: dict[str, Any], path: Path) -> Path:
-    """All dimensions at once, each swept there and back."""
-    pictures: Tensor = made["pictures"]
+def animate(pictures: np.ndarray, names: Sequence[int], path: Path) -> Path:
+    """Write all dimensions (D, S, 3, H, W) at once as a GIF, each swept there and back."""
     dimensions, steps, _, height, width = pictures.shape
     columns = int(np.ceil(np.sqrt(dimensions)))
     rows = -(-dimensions // columns)
     cell = (height * ENLARGE + 14, width * ENLARGE + 4)
+    pixels = np.rint(pictures * 255).astype(np.uint8).transpose(0, 1, 3, 4, 2)
+    mode = "L" if bool((pixels == pixels[..., :1]).all()) else "RGB"
     frames = []
     for step in [*range(steps), *range(steps - 2, 0, -1)]:
-        frame = Image.new("L", (columns * cell[1], rows * cell[0]), 255)
+        frame = Image.new(mode, (columns * cell[1], rows * cell[0]), "white")
         pen = ImageDraw.Draw(frame)
         for n in range(dimensions):
-            picture = pictures[n, step].mean(dim=0).clamp(0, 1).numpy()
-            small = Image.fromarray((255 - picture * 255).astype(np.uint8))
+            small = Image.fromarray(pixels[n, step])
             left, top = n % columns * cell[1], n // columns * cell[0]
-            pen.text((left + 2, top), str(int(made["dimensions"][n])), fill=0)
+            pen.text((left + 2, top), str(names[n]), fill="black")
             frame.paste(
                 small.resize((width * ENLARGE, height * ENLARGE), Image.Resampling.NEAREST),
                 (left + 2, top + 12),

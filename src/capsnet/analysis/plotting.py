@@ -1,7 +1,7 @@
 """How every figure is made: the same colours, both formats, the numbers beside it.
 
-Colours are Okabe and Ito's (2008), which people with any colour vision tell apart; maps are viridis, or PuOr around zero.
-A file depends on its content alone, not on the day.
+Colours are those of Okabe and Ito (2008), which people with any colour vision can tell apart; maps use viridis, or PuOr
+around zero. A file depends on its content alone, not on the date.
 """
 
 import csv
@@ -33,7 +33,7 @@ DPI = 150
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches. No window system and no global state is touched."""
+    """Return an empty figure, sized in inches. It uses no window system."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -44,37 +44,26 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def show_picture(axes: "Axes", picture: Any) -> None:
-    """A picture (C, H, W): one channel as ink on white, two (stereo) side by side, three in colour."""
-    import numpy as np
-
-    array = np.asarray(picture, dtype=np.float32)
+    """Draw a picture (3, H, W) of colours from 0 to 1, which `Subject.shown` makes."""
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(True)
     axes.spines[:].set_color("#CCCCCC")
-    if array.shape[0] == 3:
-        axes.imshow(np.clip(array.transpose(1, 2, 0), 0, 1), interpolation="nearest")
-        return
-    flat = np.concatenate(list(array), axis=1)
-    limits = (0.0, 1.0) if flat.min() >= 0 and flat.max() <= 1 else (float(flat.min()), float(flat.max()))
-    axes.imshow(flat, cmap="gray_r", vmin=limits[0], vmax=limits[1], interpolation="nearest")
+    axes.imshow(picture.transpose(1, 2, 0), interpolation="nearest")
 
 
 def show_mosaic(
     axes: "Axes", rows: Sequence[Sequence[Any]], labels: Sequence[str], titles: Sequence[str] = ()
 ) -> None:
-    """Rows of pictures as one image, labelled at the left and at the top: hundreds of axes would take many seconds."""
+    """Draw rows of pictures (3, H, W) as one labelled image: hundreds of axes would take many seconds."""
     import numpy as np
 
     lines = []
     for row in rows:
         cells = []
         for picture in row:
-            array = np.asarray(picture, dtype=np.float32)
-            # Colour keeps its channels; everything else is ink on white, stereo pairs side by side.
-            ink = 1 - np.concatenate(list(array), axis=1) if array.shape[0] != 3 else None
-            colour = array.transpose(1, 2, 0) if ink is None else np.repeat(ink[..., None], 3, axis=2)
-            framed = np.pad(np.clip(colour, 0, 1), ((1, 1), (1, 1), (0, 0)), constant_values=0.8)
+            colour = picture.transpose(1, 2, 0)
+            framed = np.pad(colour, ((1, 1), (1, 1), (0, 0)), constant_values=0.8)
             cells.append(np.pad(framed, ((1, 1), (1, 1), (0, 0)), constant_values=1.0))
         lines.append(np.concatenate(cells, axis=1))
     height, width = cells[0].shape[:2]
@@ -86,11 +75,11 @@ def show_mosaic(
 
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
-    """Writes NAME.png and NAME.svg."""
+    """Write NAME.png and NAME.svg."""
     written = []
     for kind in ("png", "svg"):
         path = folder / f"{name}.{kind}"
-        # Neither format may name the day: the same numbers must give the same file.
+        # Neither format may hold the date: the same numbers must give the same file.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         with replacing(path) as temporary:
             # Tight: a label beside a picture of fixed proportions may reach beyond the figure.
@@ -100,7 +89,7 @@ def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """A row each, columns named after the first's keys."""
+    """Write one line per row; the columns are named after the first row's keys."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()

@@ -1,6 +1,6 @@
 """What capsules keep of a picture: the input, and below it what each network's decoder makes of it.
 
-MultiMNIST's two digits are decoded apart, each from its own capsule, and laid over each other in two colours.
+MultiMNIST's two digits are decoded separately, each from its own capsule, and laid over each other in two colours.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ TWO_COLOURS = np.array([[0.90, 0.62, 0.0], [0.0, 0.45, 0.70]], dtype=np.float32)
 
 
 def reconstruct_test(subject: Subject, indices: Tensor) -> tuple[Batch, Tensor, Tensor]:
-    """The images, the K best-scored classes (B, K), and the pictures (B, K, C, H, W) of their capsules."""
+    """Return the images, the K best-scored classes (B, K), and the pictures (B, K, C, H, W) of their capsules."""
     subject.require_decoder()
     batch = subject.batch(indices)
     output = subject.run(batch.images)
@@ -30,14 +30,14 @@ def reconstruct_test(subject: Subject, indices: Tensor) -> tuple[Batch, Tensor, 
 
 
 def overlay(pictures: Tensor) -> np.ndarray:
-    """(2, 1, H, W) -> (3, H, W): ink in two colours on white."""
+    """Lay two digits (2, 1, H, W) over each other, as ink in two colours on white (3, H, W)."""
     ink = pictures[:, 0].clamp(0, 1).numpy()
     light = 1 - (ink[:, None] * (1 - TWO_COLOURS)[:, :, None, None]).sum(axis=0)
     return np.clip(light, 0, 1).astype(np.float32)
 
 
 def reconstruct(subjects: Sequence[Subject], indices: Tensor, out: Path) -> dict[str, Any]:
-    """Draws the pictures, and gives each network's mean squared error on them."""
+    """Draw the pictures, and return each network's mean squared error on them."""
     names = [subject.weights for subject in subjects]
     rows: list[dict[str, Any]] = []
     drawn: list[tuple[str, list[np.ndarray]]] = []
@@ -53,10 +53,12 @@ def reconstruct(subjects: Sequence[Subject], indices: Tensor, out: Path) -> dict
             for i, e, f in zip(indices, error, found.tolist(), strict=True)
         ]
         if not drawn:
-            drawn.append(("input", [image.numpy() for image in batch.images]))
+            drawn.append(("input", list(subject.shown(batch.images))))
             if found.shape[1] == 2:
                 drawn.append(("its digits", [overlay(two) for two in batch.originals]))
-        made = [overlay(two) if found.shape[1] == 2 else two[0].numpy() for two in pictures]
+        made = (
+            [overlay(two) for two in pictures] if found.shape[1] == 2 else list(subject.shown(pictures[:, 0]))
+        )
         drawn.append((subject.name, made))
     assert batch is not None
     files = draw(drawn, out)
@@ -69,14 +71,14 @@ def reconstruct(subjects: Sequence[Subject], indices: Tensor, out: Path) -> dict
 
 
 def match(found: Tensor, classes: Tensor) -> Tensor:
-    """For each true class, the place of the found one that is it; a class not found takes a place that is left."""
+    """Return, for each true class, the position of the found class that equals it; a class not found takes what is left."""
     first_is_first = (found[:, 0] == classes[:, 0]) | (found[:, 1] == classes[:, 1])
     straight, crossed = torch.tensor([0, 1]), torch.tensor([1, 0])
     return torch.where(first_is_first[:, None], straight, crossed)
 
 
 def draw(rows: list[tuple[str, list[np.ndarray]]], out: Path) -> list[Path]:
-    """A row each, pictures side by side."""
+    """Draw one row per network, pictures side by side."""
     columns = len(rows[0][1])
     figure = new_figure(1.6 + 0.62 * columns, 0.15 + 0.66 * len(rows))
     show_mosaic(

@@ -1,7 +1,7 @@
 """Where the primary capsules' votes go: coupling for single images, its mean for each class, and the learned log priors.
 
-Coupling is a share: over the class capsules, that of each primary capsule sums to one. The log priors are added to it
-(Efficient-CapsNet eq. 4 and after), so the two are drawn side by side.
+The coupling of each primary capsule sums to one over the class capsules. The log priors are added to it (Efficient-CapsNet
+eq. 4 and after), so the two are drawn side by side.
 
 Letters: N images, J classes, I primary capsules.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def coupling_of(subject: Subject, images: Tensor) -> Tensor:
-    """(N, J, I), or an error for a network that routes nothing."""
+    """Return the coupling (N, J, I); refuse a network that does not route."""
     coupling = subject.run(images, coupling=True).coupling
     if coupling is None:
         raise CapsNetError(f"'{subject.name}' does not route, so there is no coupling to show.")
@@ -29,13 +29,13 @@ def coupling_of(subject: Subject, images: Tensor) -> Tensor:
 
 
 def log_priors(subject: Subject) -> Tensor | None:
-    """(J, I) of the last capsule layer, where its routing learns them."""
+    """Return the log priors (J, I) of the last capsule layer, if its routing learns them."""
     found = [p for name, p in subject.model.named_parameters() if name.endswith("log_prior")]
     return found[-1].detach().cpu() if found else None
 
 
 def mean_coupling(subject: Subject, indices: Tensor) -> Tensor:
-    """(J, J, I): for images of each class, the mean coupling to every class capsule."""
+    """Return, for the images of each class, the mean coupling to every class capsule: (J, J, I)."""
     classes = subject.dataset.num_classes
     sums, counts = None, torch.zeros(classes)
     for part in indices.split(500):
@@ -50,7 +50,7 @@ def mean_coupling(subject: Subject, indices: Tensor) -> Tensor:
 
 
 def analyse(subject: Subject, indices: Tensor, examples: Tensor, out: Path) -> dict[str, Any]:
-    """Draws both figures and writes the numbers."""
+    """Draw both figures and write the numbers."""
     batch = subject.batch(examples)
     single, mean, prior = (
         coupling_of(subject, batch.images),
@@ -88,21 +88,21 @@ def analyse(subject: Subject, indices: Tensor, examples: Tensor, out: Path) -> d
 
 
 def draw_examples(subject: Subject, images: Tensor, labels: Tensor, coupling: Tensor) -> "Figure":
-    """A picture, and beside it a map: class capsules down, primary capsules across."""
+    """Draw pictures, and below each a map: class capsules down, primary capsules across."""
     count, names = len(images), subject.dataset.class_names
     columns = min(5, count)
     rows = -(-count // columns)
     figure = new_figure(2.2 * columns, 3.0 * rows)
     grid = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=[0.7, 1.0] * rows)
     top = float(coupling.max())
-    shown = None
+    pictures, shown = subject.shown(images), None
     for n in range(rows * columns):
         picture, heat = grid[n // columns * 2][n % columns], grid[n // columns * 2 + 1][n % columns]
         if n >= count:
             picture.axis("off")
             heat.axis("off")
             continue
-        show_picture(picture, images[n])
+        show_picture(picture, pictures[n])
         picture.set_title(f"class {names[int(labels[n])]}", fontsize=8)
         shown = heat_map(heat, coupling[n], names, 0, top, labels=n % columns == 0)
         if n // columns == rows - 1:
@@ -126,7 +126,7 @@ def heat_map(
 
 
 def draw_mean(subject: Subject, mean: Tensor, prior: Tensor | None) -> "Figure":
-    """The mean coupling to the image's own class, to the strongest other, and the log priors."""
+    """Draw the mean coupling to the image's own class, to each class over all images, and the log priors."""
     names = subject.dataset.class_names
     classes = len(names)
     own = torch.stack([mean[j, j] for j in range(classes)])

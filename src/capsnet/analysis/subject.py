@@ -3,6 +3,7 @@
 Letters: N images, B batch, J classes, D pose size, C x H x W image.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,6 +61,28 @@ class Subject:
         """Return some test images as one batch, as the model takes them."""
         batches = list(self.dataset.evaluation_batches(self.dataset.test.select(indices), len(indices)))
         return batches[0]
+
+    def shown(self, images: Tensor) -> np.ndarray:
+        """Turn model inputs or reconstructions (N, C, H, W) into pictures to look at: (N, 3, H, W') from 0 to 1.
+
+        The pre-processing is undone. Ink, such as that of digits, is drawn dark on white and photographs as they are; stereo
+        pairs are put side by side.
+        """
+        prepared = self.dataset.preprocessing
+        x = images.detach().cpu().float()
+        if prepared.per_image:
+            low, high = x.amin(dim=(1, 2, 3), keepdim=True), x.amax(dim=(1, 2, 3), keepdim=True)
+            x = (x - low) / (high - low).clamp_min(1e-6)
+        else:
+            if prepared.mean is not None and prepared.std is not None:
+                x = x * x.new_tensor(prepared.std)[:, None, None] + x.new_tensor(prepared.mean)[:, None, None]
+            x = x * (prepared.divisor / 255)
+        x = x.clamp(0, 1)
+        if prepared.kind == "digit" or prepared.light_on_dark:
+            x = 1 - x
+        if x.shape[1] != 3:
+            x = torch.cat(list(x.split(1, dim=1)), dim=3).expand(-1, 3, -1, -1)
+        return x.numpy()
 
     @torch.inference_mode()
     def run(self, images: Tensor, *, coupling: bool = False, batch: int = BATCH) -> Output:
