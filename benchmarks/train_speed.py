@@ -23,7 +23,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import capsnet
-from capsnet import kernels
 from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch
@@ -31,11 +30,13 @@ from capsnet.devices import set_threads
 from capsnet.files import write_json
 from capsnet.kernels import winograd
 from capsnet.machine import load_average
+from capsnet.train.callbacks import Callback
+from capsnet.train.loop import Training
 from capsnet.train.loop import train as run_training
-from capsnet.train.loop import training_loss
-from capsnet.train.progress import Silent
+from capsnet.train.prepare import plan_run
 from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
+from capsnet.train.step import Learner
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "train_speed"
 BLOCK = 10  # steps
@@ -44,32 +45,25 @@ PYTORCH, TRAINED = "convolutions alone", "convolutions alone, as trained"
 
 def bare_step(
     batch_size: int, precision: str, *, channels_last: bool, fused: bool, compiled: bool
-) -> Callable[[], None]:
-    """One forward, backward and optimiser step on a batch that never changes."""
+) -> Callable[[], object]:
+    """Return one training step on a batch that never changes."""
     torch.manual_seed(0)
     dataset = load_dataset("mnist")
-    recipe = get_recipe("quick", "mnist", "efficient_capsnet")
+    recipe = dataclasses.replace(
+        get_recipe("quick", "mnist", "efficient_capsnet"), learning_rate=1e-4, average=None
+    )
     rows = torch.arange(batch_size)
     batch: Batch = next(dataset.evaluation_batches(dataset.train.select(rows), batch_size))
-    model = kernels.accelerate(capsnet.create_model("efficient_capsnet"))
+    model = capsnet.create_model("efficient_capsnet")
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
-    if compiled:
-        model.encoder.compile()
-        model.decoder.compile()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-7, weight_decay=0, fused=fused)
-
-    def step() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-            loss = training_loss(model, batch, recipe, 0.5)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-
-    return step
+    learner = Learner(model.train(), recipe, plan_run(recipe, 60_000), precision=precision, compile=compiled)
+    if not fused:
+        learner.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-7, weight_decay=0)
+    return lambda: learner.step(batch, 1000)
 
 
-def convolutions_alone(batch_size: int, precision: str, *, as_trained: bool) -> Callable[[], None]:
+def convolutions_alone(batch_size: int, precision: str, *, as_trained: bool) -> Callable[[], object]:
     """The blocks' convolutions one after the other, each on an input of its own shape; all gradients that training needs.
     `as_trained`: by Winograd where training does so, not all of them by PyTorch."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -109,7 +103,7 @@ def convolutions_alone(batch_size: int, precision: str, *, as_trained: bool) -> 
     return step
 
 
-def operations(step: Callable[[], None]) -> int:
+def operations(step: Callable[[], object]) -> int:
     """Of one call, as torch counts them."""
     with FlopCounterMode(display=False) as counter:
         step()
@@ -122,14 +116,14 @@ def summary(seconds: list[float], batch_size: int) -> dict[str, float]:
     return {"images_per_second": round(median, 1), "spread": round(high - low, 1), "steps": len(seconds)}
 
 
-def timed(step: Callable[[], None]) -> float:
+def timed(step: Callable[[], object]) -> float:
     """Seconds of one call."""
     began = time.perf_counter()
     step()
     return time.perf_counter() - began
 
 
-def measure(step: Callable[[], None], batch_size: int, seconds: float) -> dict[str, float]:
+def measure(step: Callable[[], object], batch_size: int, seconds: float) -> dict[str, float]:
     """Images/s over repeated steps."""
     for _ in range(5):
         step()
@@ -139,17 +133,17 @@ def measure(step: Callable[[], None], batch_size: int, seconds: float) -> dict[s
     return summary(taken, batch_size)
 
 
-class Alternating(Silent):
+class Alternating(Callback):
     """Times the real loop's steps and, after every few of them, as many of each other step: what slows the machine down
     meanwhile slows all of them. A block's first step only warms up."""
 
-    def __init__(self, others: dict[str, Callable[[], None]]) -> None:
+    def __init__(self, others: dict[str, Callable[[], object]]) -> None:
         self.others = others
         self.seconds: dict[str, list[float]] = {name: [] for name in ("loop", *others)}
         self.count = 0
         self.last: float | None = None
 
-    def step(self, images: int, loss: float, rate: float) -> None:
+    def on_step(self, run: Training) -> None:
         now = time.perf_counter()
         self.count += 1
         if self.last is not None and self.count > 2 * BLOCK:
@@ -163,7 +157,7 @@ class Alternating(Silent):
 
 
 def whole_loop(
-    batch_size: int, precision: str, seconds: float, threads: int, others: dict[str, Callable[[], None]]
+    batch_size: int, precision: str, seconds: float, threads: int, others: dict[str, Callable[[], object]]
 ) -> dict[str, dict[str, float]]:
     """Images/s of `capsnet train`'s own loop (data, augmentation, step, progress, state) and of the other steps in between."""
     steps = 4 * BLOCK + int(seconds / timed(others["bare step"]))
@@ -181,7 +175,7 @@ def whole_loop(
     )
     times = Alternating(others)
     with tempfile.TemporaryDirectory() as folder:
-        run_training(config, Path(folder) / "run", reporter=times)
+        run_training(config, Path(folder) / "run", callbacks=[times])
     return {name: summary(taken, batch_size) for name, taken in times.seconds.items()}
 
 

@@ -134,7 +134,7 @@ def main() -> None:
             test=False,
         )
         folder = options.runs / name
-        result = train(config, folder, resume=folder.exists(), reporter=Lines(console))
+        result = train(config, folder, resume=folder.exists(), callbacks=[Lines(console)])
         write_json(RESULTS / f"{name}.json", {"trial": name, **result})
 
 

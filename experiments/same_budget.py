@@ -93,7 +93,7 @@ def run_one(run: Run, runs: Path, threads: int | None, console: Console) -> None
         precision="bf16" if run.group == "systems" else "float32",
     )
     folder = runs / f"{run.group}-{run.name}"
-    result = train(config, folder, resume=folder.exists(), reporter=Lines(console))
+    result = train(config, folder, resume=folder.exists(), callbacks=[Lines(console)])
     write_json(RESULTS / "same_budget" / f"{run.group}-{run.name}.json", {"group": run.group, **result})
     console.print(f"{run.group} {run.name}: {result['test_error_percent']:.2f} %", highlight=False)
 

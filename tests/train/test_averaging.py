@@ -34,11 +34,29 @@ def test_running_statistics_are_the_mean_of_the_first_batches():
     follower = RunningStatistics(model)
     batches = [torch.randn(16, 3) + n for n in range(5)]
     for step, batch in enumerate(batches):
-        follower.follow(step)
+        follower.before(step)
         model(batch)
+        follower.after(step)
     torch.testing.assert_close(model[0].running_mean, torch.stack([b.mean(0) for b in batches]).mean(0))
-    follower.follow(1000)
+    follower.before(1000)
     assert model[0].momentum == 0.01
+
+
+def test_the_mean_taken_outside_compiled_layers_is_that_of_the_layers_themselves():
+    models = [nn.Sequential(nn.BatchNorm1d(3, momentum=0.2)) for _ in range(2)]
+    followers = [
+        RunningStatistics(model, compiled=compiled)
+        for model, compiled in zip(models, (False, True), strict=True)
+    ]
+    for step in range(12):
+        batch = torch.randn(16, 3) + step
+        for model, follower in zip(models, followers, strict=True):
+            follower.before(step)
+            model(batch)
+            follower.after(step)
+    assert models[1][0].momentum == 1.0  # never changes, so nothing is compiled twice
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        torch.testing.assert_close(getattr(models[1][0], name), getattr(models[0][0], name))
 
 
 def test_statistics_taken_anew_are_those_of_the_batches_and_nothing_else_changes():

@@ -19,10 +19,11 @@ from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
 from capsnet.evaluate.predictions import read_predictions
 from capsnet.files import read_json, write_json
+from capsnet.train.callbacks import Callback
 from capsnet.train.distributed import Share, leads
-from capsnet.train.loop import train, training_loss
-from capsnet.train.progress import Silent
+from capsnet.train.loop import train
 from capsnet.train.run_folder import RunFolder
+from capsnet.train.step import training_loss
 
 # 50 steps, of which the last has 5 images: 3 for one process, 2 for the other. A rate at which rounding stays small.
 RECIPE = Recipe("steps", epochs=1, batch_size=8, learning_rate=2.5e-4, average=0.9, augmentation="shift")
@@ -66,25 +67,20 @@ def ended(process, code=0):
     return out, err
 
 
-class Losses(Silent):
-    """Each step's loss, from the means that are reported."""
+class Losses(Callback):
+    """Each step's loss."""
 
     def __init__(self):
         self.each = []
 
-    def epoch_begins(self, epoch, done):
-        self.images, self.sum = 0, 0.0
-
-    def step(self, images, loss, rate):
-        self.images += images
-        self.each.append((loss * self.images - self.sum) / images)
-        self.sum = loss * self.images
+    def on_step(self, run):
+        self.each.append(run.loss)
 
 
 def train_and_keep_losses(config_file, folder):
     """What torchrun runs below."""
     losses = Losses()
-    train(Config.from_dict(read_json(config_file)), Path(folder), reporter=losses)
+    train(Config.from_dict(read_json(config_file)), Path(folder), callbacks=[losses])
     if leads():
         write_json(Path(folder) / "losses.json", losses.each)
         threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
@@ -95,7 +91,7 @@ def train_and_keep_losses(config_file, folder):
 def alone(config, tmp_path_factory):
     """The run by one process."""
     folder, losses = tmp_path_factory.mktemp("alone") / "run", Losses()
-    return folder, train(config, folder, reporter=losses), losses.each
+    return folder, train(config, folder, callbacks=[losses]), losses.each
 
 
 def mean_gradient(model, batch, recipe, size):

@@ -4,6 +4,10 @@ import csv
 import dataclasses
 import json
 import math
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +17,12 @@ from capsnet.config import Config, Recipe
 from capsnet.data import load_dataset
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
-from capsnet.train.loop import epoch_order, train, training_loss
-from capsnet.train.progress import Silent
+from capsnet.train.callbacks import Callback
+from capsnet.train.loop import train
+from capsnet.train.order import epoch_order
+from capsnet.train.step import training_loss
 
+CONFTEST = str(Path(__file__).with_name("conftest.py"))
 RECIPE = Recipe(name="tiny", epochs=2, batch_size=16, learning_rate=1e-3, average=0.9)
 CONFIG = Config("sliced_mnist", "efficient_capsnet", RECIPE, seed=3, limit=80, validation=16, threads=1)
 
@@ -85,13 +92,13 @@ def test_another_seed_gives_other_weights(run, tmp_path):
     assert not torch.equal(tensors(folder / "last")[key], tensors(tmp_path / "other" / "last")[key])
 
 
-class StopAt(Silent):
+class StopAt(Callback):
     """Breaks training off, as a power cut would, right after a step."""
 
     def __init__(self, step):
         self.left = step
 
-    def step(self, images, loss, rate):
+    def on_step(self, run):
         self.left -= 1
         if self.left == 0:
             raise ConnectionAbortedError
@@ -101,7 +108,7 @@ class StopAt(Silent):
 def test_a_run_broken_off_anywhere_and_resumed_ends_with_the_same_bits(run, tmp_path, steps):
     folder, result = run
     with pytest.raises(ConnectionAbortedError):
-        train(CONFIG, tmp_path / "run", reporter=StopAt(steps), save_every=0)
+        train(CONFIG, tmp_path / "run", callbacks=[StopAt(steps)], save_every=0)
     resumed = train(CONFIG, tmp_path / "run", resume=True)
     assert_same_bits(tensors(folder / "last"), tensors(tmp_path / "run" / "last"))
     assert_same_bits(tensors(folder / "best"), tensors(tmp_path / "run" / "best"))
@@ -124,7 +131,7 @@ def test_so_does_one_in_bfloat16_that_learns_from_the_hardest_images(tmp_path):
     )
     whole = train(config, tmp_path / "whole")
     with pytest.raises(ConnectionAbortedError):
-        train(config, tmp_path / "broken", reporter=StopAt(9), save_every=0)
+        train(config, tmp_path / "broken", callbacks=[StopAt(9)], save_every=0)
     assert train(config, tmp_path / "broken", resume=True)["curve"][0]["loss"] == whole["curve"][0]["loss"]
     assert_same_bits(tensors(tmp_path / "whole" / "last"), tensors(tmp_path / "broken" / "last"))
     every = train(
@@ -140,14 +147,14 @@ def test_so_does_one_on_pairs_whose_kernels_follow_muon(tmp_path):
     )
     whole = train(config, tmp_path / "whole")
     with pytest.raises(ConnectionAbortedError):
-        train(config, tmp_path / "broken", reporter=StopAt(9), save_every=0)
+        train(config, tmp_path / "broken", callbacks=[StopAt(9)], save_every=0)
     assert train(config, tmp_path / "broken", resume=True)["curve"][0]["loss"] == whole["curve"][0]["loss"]
     assert_same_bits(tensors(tmp_path / "whole" / "last"), tensors(tmp_path / "broken" / "last"))
 
 
 def test_a_finished_run_gives_its_result_again_without_training(run):
     folder, result = run
-    assert train(CONFIG, folder, resume=True, reporter=StopAt(1)) == result
+    assert train(CONFIG, folder, resume=True, callbacks=[StopAt(1)]) == result
 
 
 def test_an_existing_run_is_never_overwritten(run):
@@ -175,7 +182,7 @@ def test_resuming_nothing_is_an_error_and_a_folder_without_a_state_starts_over(t
 
 def test_a_corrupt_state_is_a_clear_error(tmp_path):
     with pytest.raises(ConnectionAbortedError):
-        train(CONFIG, tmp_path / "run", reporter=StopAt(2), save_every=0)
+        train(CONFIG, tmp_path / "run", callbacks=[StopAt(2)], save_every=0)
     state = tmp_path / "run" / "state" / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-1000])
     with pytest.raises(CapsNetError, match=r"state.safetensors is damaged"):
@@ -271,14 +278,14 @@ def test_an_epoch_shows_every_image_as_often_as_the_data_set_says():
 def test_numbers_too_small_for_full_precision_are_zero_only_while_training(tmp_path):
     seen = []
 
-    class Watch(Silent):
-        def step(self, *_):
+    class Watch(Callback):
+        def on_step(self, run):
             seen.append(float(torch.tensor(1e-38) * 1e-3))
 
     train(
         dataclasses.replace(CONFIG, recipe=dataclasses.replace(RECIPE, epochs=1)),
         tmp_path / "r",
-        reporter=Watch(),
+        callbacks=[Watch()],
     )
     assert set(seen) == {0.0}
     assert float(torch.tensor(1e-38) * 1e-3) > 0
@@ -321,3 +328,79 @@ def test_an_unknown_late_augmentation_is_an_error_before_anything_is_written(tmp
     with pytest.raises(CapsNetError, match="wobbly"):
         train(dataclasses.replace(CONFIG, recipe=recipe), tmp_path / "run")
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_compiling_keeps_the_schedule_of_batchnorm(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: None)  # only what the loop does differently
+    train(dataclasses.replace(CONFIG, compile=True), tmp_path / "run")
+    eager, compiled = tensors(run[0] / "last"), tensors(tmp_path / "run" / "last")
+    for key, value in eager.items():
+        if "running" in key:
+            torch.testing.assert_close(compiled[key], value, rtol=1e-4, atol=1e-5)
+
+
+class Elsewhere(Callback):
+    """Starts the same run from another process, in the middle of this one."""
+
+    def on_step(self, run):
+        if run.step != 2:
+            return
+        words = ["train", "--config", str(run.run.path / "config.json"), "--out", str(run.run.path)]
+        for resume in ([], ["--resume"]):
+            program = f"import runpy; runpy.run_path({CONFTEST!r}); from capsnet.cli import main; main({[*words, *resume]!r})"
+            done = subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 2
+            assert "Another process is training in" in " ".join(done.stderr.split())
+            assert "Traceback" not in done.stderr
+
+
+def test_two_processes_never_train_in_one_folder(run, tmp_path):
+    train(CONFIG, tmp_path / "run", callbacks=[Elsewhere()])
+    assert_same_bits(tensors(run[0] / "last"), tensors(tmp_path / "run" / "last"))
+
+
+def test_a_lock_that_a_killed_process_left_behind_does_not_matter(tmp_path):
+    program = (
+        "import os, signal, sys; from pathlib import Path; from capsnet.locks import folder_lock\n"
+        "with folder_lock(Path(sys.argv[1])) as free: assert free; os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    folder = tmp_path / "a run"
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert (folder / ".lock").exists()
+    config = dataclasses.replace(CONFIG, recipe=dataclasses.replace(RECIPE, epochs=1))
+    assert train(config, folder)["epochs"] == 1
+
+
+class Notes(Callback):
+    """Writes down what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def __getattribute__(self, name):
+        if name.startswith("on_") or name == "teardown":
+            self.heard.append(name)
+        return super().__getattribute__(name)
+
+
+def test_callbacks_hear_each_part_of_a_training_once_and_in_order(tmp_path):
+    notes = Notes()
+    config = dataclasses.replace(CONFIG, recipe=dataclasses.replace(RECIPE, images=18))
+    train(config, tmp_path / "run", callbacks=[notes])
+    epoch = ["on_epoch_start", *["on_step"] * 6, "on_epoch_end"]
+    assert notes.heard == ["on_train_start", *epoch, "on_train_end", *["on_test_batch"] * 4, "teardown"]
+
+
+def test_a_callback_can_stop_a_run_in_the_middle_of_an_epoch(tmp_path):
+    class Enough(Callback):
+        def on_step(self, run):
+            if run.step == 25:
+                run.stop()
+
+    result = train(CONFIG, tmp_path / "run", callbacks=[Enough()])
+    assert (result["epochs"], result["images_seen"]) == (2, 64 + 9)
+    assert result["test_images"] == 200
+    assert train(CONFIG, tmp_path / "run", resume=True) == result

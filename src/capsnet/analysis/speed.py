@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from capsnet import kernels
 from capsnet.config import Recipe
 from capsnet.data.base import Batch
 from capsnet.errors import CapsNetError
@@ -22,9 +21,10 @@ from capsnet.evaluate.cost import describe_model
 from capsnet.machine import peak_memory, reset_peak_memory
 from capsnet.models.base import CapsuleModel
 from capsnet.registry import create_model
-from capsnet.train.loop import training_loss
+from capsnet.train.prepare import plan_run
+from capsnet.train.step import Learner
 
-RECIPE = Recipe(name="cost", epochs=1, batch_size=1, learning_rate=1e-4)
+RECIPE = Recipe(name="cost", epochs=1, batch_size=1, learning_rate=1e-5)
 
 
 def random_batch(model: CapsuleModel, size: int) -> Batch:
@@ -52,22 +52,14 @@ def measure_here(name: str, batch_size: int, seconds: float, shape: dict[str, An
     """Return parameters, operations, ms for one image, training images/s, and the memory that training adds to the model's."""
     described = describe_model(name, **shape)
     model = create_model(name, **shape).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    kernels.accelerate(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0, fused=True)
+    learner = Learner(model, RECIPE, plan_run(RECIPE, max(1, batch_size)))
     one, many = random_batch(model, 1), random_batch(model, batch_size)
     model.eval()
     with torch.inference_mode():
         alone = median_seconds(lambda: model(one.images), seconds)
     model.train()
     before = reset_peak_memory()
-
-    def step() -> None:
-        loss = training_loss(model, many, RECIPE, 0.5)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-
-    training = median_seconds(step, seconds, warm_up=1)
+    training = median_seconds(lambda: learner.step(many, 0), seconds, warm_up=1)
     return {
         **described,
         "batch_size": batch_size,

@@ -131,19 +131,17 @@ def train(
     )
 
     from capsnet.train.distributed import leads
-    from capsnet.train.loop import Interrupted
+    from capsnet.train.interrupt import Interrupted
     from capsnet.train.loop import train as run
-    from capsnet.train.progress import Silent, make_reporter
+    from capsnet.train.progress import show_progress
 
-    reporter = make_reporter(folder, console.errors) if leads() else Silent()
+    callbacks = show_progress(console.errors) if leads() else []
     try:
         result = run(
-            settings, folder, resume=resume, data_dir=data_dir, reporter=reporter, save_every=save_every
+            settings, folder, resume=resume, data_dir=data_dir, callbacks=callbacks, save_every=save_every
         )
     except Interrupted as stop:
         raise KeyboardInterrupt(str(stop)) from None
-    finally:
-        reporter.close()
     if not leads():
         return
     if json:

@@ -1,6 +1,7 @@
-"""A moving average of the weights, BatchNorm's running statistics included, which often generalises better than the last step.
+"""Averages over training steps: of the weights, which often generalise better so, and of BatchNorm's statistics.
 
-The decay is warmed up as min(decay, (1 + t)/(10 + t)), so that the average forgets the initial values early on.
+The moving average of the weights includes the running statistics. Its decay is warmed up as min(decay, (1 + t)/(10 + t)), so
+that it soon forgets the initial values.
 """
 
 import copy
@@ -14,7 +15,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class MovingAverage(Generic[Model]):
-    """Keeps an averaged copy of a model; `model` is ready to evaluate and to save."""
+    """An averaged copy of a model; `model` is ready to evaluate and to save."""
 
     def __init__(self, model: Model, decay: float) -> None:
         self.decay = decay
@@ -23,7 +24,7 @@ class MovingAverage(Generic[Model]):
 
     @torch.no_grad()
     def update(self, model: Model, step: int) -> None:
-        """Moves the average towards the model after step number `step`, from 0."""
+        """Move the average towards the model after step number `step`, counted from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(_floats(self.model), _floats(model), 1 - decay)
 
@@ -33,22 +34,44 @@ def _floats(model: nn.Module) -> list[torch.Tensor]:
 
 
 class RunningStatistics:
-    """BatchNorm's running statistics as a plain mean of the first batches, until that forgets more slowly than its own
-    momentum does: with a momentum of 0.01, a short run would otherwise be evaluated with the initial values' statistics."""
+    """Make BatchNorm's running statistics a plain mean of the first batches, until that forgets more slowly than the layers'
+    own momentum does. With a momentum of 0.01 alone, a short run would be evaluated with the statistics of its initial values.
 
-    def __init__(self, model: nn.Module) -> None:
+    A compiled layer has its momentum built in, and would be compiled again for each new one. There the layers replace their
+    statistics by the batch's (a momentum of 1), and the mean is taken outside them, after the step.
+    """
+
+    def __init__(self, model: nn.Module, *, compiled: bool = False) -> None:
         self.norms = [(norm, norm.momentum) for norm in _norms(model) if norm.momentum is not None]
+        self.compiled = compiled
+        self.held: list[tuple[torch.Tensor, torch.Tensor]] = []
+        if compiled:
+            for norm, _ in self.norms:
+                norm.momentum = 1.0
 
-    def follow(self, step: int) -> None:
-        """To be called before step number `step`, from 0."""
+    @torch.no_grad()
+    def before(self, step: int) -> None:
+        """Prepare step number `step`, counted from 0."""
         for norm, momentum in self.norms:
-            norm.momentum = max(momentum, 1 / (step + 1))
+            if not self.compiled:
+                norm.momentum = max(momentum, 1 / (step + 1))
+        if self.compiled:
+            self.held = [(b, b.clone()) for norm, _ in self.norms for b in _statistics(norm)]
+
+    @torch.no_grad()
+    def after(self, step: int) -> None:
+        """Finish step number `step`."""
+        if not self.compiled:
+            return
+        momenta = [momentum for norm, momentum in self.norms for _ in _statistics(norm)]
+        for (statistic, held), momentum in zip(self.held, momenta, strict=True):
+            statistic.copy_(torch.lerp(held, statistic, max(momentum, 1 / (step + 1))))
 
 
 @torch.no_grad()
 def take_statistics(model: nn.Module, batches: Iterable[torch.Tensor]) -> None:
-    """BatchNorm's running statistics anew, as the plain mean over `batches`: those of unvaried images where training has seen
-    varied ones only."""
+    """Replace BatchNorm's running statistics by their plain mean over `batches`, for example of images without augmentation
+    where training has only seen augmented ones."""
     norms = [(norm, norm.momentum) for norm in _norms(model)]
     for norm, _ in norms:
         norm.reset_running_stats()
@@ -60,6 +83,10 @@ def take_statistics(model: nn.Module, batches: Iterable[torch.Tensor]) -> None:
     model.train(training)
     for norm, momentum in norms:
         norm.momentum = momentum
+
+
+def _statistics(norm: nn.modules.batchnorm._BatchNorm) -> list[torch.Tensor]:
+    return [b for b in (norm.running_mean, norm.running_var) if b is not None]
 
 
 def _norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

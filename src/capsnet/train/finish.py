@@ -1,14 +1,14 @@
-"""What is kept of a run: the last and the best weights while it goes, the one test at its end."""
+"""What is kept of a run: the last and the best weights while it trains, and the one test at its end."""
 
 import copy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator
 
 from capsnet.card import Card
-from capsnet.config import Config, Recipe
+from capsnet.config import Config
 from capsnet.data.base import DataSet, Split
 from capsnet.data.registry import is_path
 from capsnet.evaluate.cost import count_operations, count_parameters
@@ -16,28 +16,15 @@ from capsnet.evaluate.metrics import Evaluation, evaluate
 from capsnet.evaluate.predictions import Recorder
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
-from capsnet.train.distributed import Team
-from capsnet.train.prepare import Plan
-from capsnet.train.progress import Reporter
 from capsnet.train.provenance import provenance
-from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress
 
-
-class Training(NamedTuple):
-    """What was trained on what, how, and how it went."""
-
-    config: Config
-    dataset: DataSet
-    train_split: Split
-    validation_images: int
-    recipe: Recipe
-    plan: Plan
-    now: Progress
+if TYPE_CHECKING:
+    from capsnet.train.loop import Training
 
 
 def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, Any]) -> Card:
-    """What weights are kept with."""
+    """Return the card that the weights are saved with."""
     return Card(
         class_names=dataset.class_names,
         preprocessing=dataset.preprocessing.to_dict(),
@@ -62,7 +49,7 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
 
 
 def keep_weights(folder: Path, model: CapsuleModel, dataset: DataSet, config: Config, now: Progress) -> None:
-    """last/ after every epoch; best/ whenever the validation error is the lowest yet, ties by the loss."""
+    """Save last/ after every epoch, and best/ whenever the validation error is the lowest so far; the loss decides ties."""
     row = now.rows[-1]
     score = {"validation_error_percent": row["validation_error_percent"]}
     card = make_card(dataset, config, row["epoch"], score)
@@ -76,53 +63,44 @@ def keep_weights(folder: Path, model: CapsuleModel, dataset: DataSet, config: Co
 
 
 def sample(split: Split, most: int) -> Split:
-    """At most so many images, from all of the split: enough for a training error to be set beside the test error.
+    """Return at most `most` images from all of the split, enough to compare the training error with the test error.
 
-    By chance, not every so many-th: MNIST's odd and even images come from different people.
+    They are drawn at random, since a fixed stride would be biased: MNIST's odd and even images come from different people.
     """
     total = len(split.labels)
     chosen = torch.randperm(total, generator=Generator().manual_seed(0))[: min(total, most)]
     return split.select(chosen.sort().values)
 
 
-def finish(
-    run: RunFolder, team: Team, model: CapsuleModel, trained: Training, threads: int, reporter: Reporter
-) -> dict[str, Any]:
-    """Tests the selected weights (the best on validation; the last without one), once, unless the run is one that chooses
-    settings, and writes the run's result."""
-    dataset = trained.dataset
-    selected = "best" if trained.now.best_key else "last"
+def finish(training: "Training") -> dict[str, Any]:
+    """Test the selected weights (the best on the validation set, or the last without one), once, and write the run's result.
+
+    Runs that choose settings (`test=False`) leave the test set unread.
+    """
+    team, dataset, run = training.team, training.dataset, training.run
+    shares: dict[str, Any] = {"shard": team.share, "add_up": team.add_up}
+    selected = "best" if training.now.best_key else "last"
     with team.agreeing():
-        chosen = load(str(run.path / selected)) if team.leads else copy.deepcopy(model)
+        chosen = load(str(run.path / selected)) if team.leads else copy.deepcopy(training.learner.trained)
         chosen = chosen.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     team.copy_from_leader(chosen)
     seen, test = Recorder(), None
-    if trained.config.test:
-        reporter.test_begins(dataset.test_images)
-        test = evaluate(
-            chosen,
-            dataset,
-            dataset.test,
-            on_batch=lambda images: reporter.tested(images * team.size),
-            on_scores=seen,
-            shard=team.share,
-            add_up=team.add_up,
-        )
+    if training.config.test:
+
+        def on_batch(images: int) -> None:
+            training.tell("on_test_batch", images * team.size)
+
+        test = evaluate(chosen, dataset, dataset.test, on_batch=on_batch, on_scores=seen, **shares)
         seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
-    training = evaluate(
-        chosen,
-        dataset,
-        sample(trained.train_split, len(dataset.test.labels)),
-        shard=team.share,
-        add_up=team.add_up,
-    )
+    some = sample(training.train_split, len(dataset.test.labels))
+    on_training = evaluate(chosen, dataset, some, **shares)
     result: dict[str, Any] = {}
     with team.agreeing():
         if team.leads:
             if test:
                 seen.write(run.path)
-            origin = {**provenance(team.device, threads), "processes": team.size}
-            result = describe(run.path / selected, chosen, trained, test, training, origin)
+            origin = {**provenance(team.device, training.threads), "processes": team.size}
+            result = describe(run.path / selected, chosen, training, test, on_training, origin)
             run.write_result(result)
     return team.from_leader(result)
 
@@ -130,18 +108,25 @@ def finish(
 def describe(
     weights: Path,
     chosen: CapsuleModel,
-    trained: Training,
+    training: "Training",
     test: Evaluation | None,
-    training: Evaluation,
+    on_training: Evaluation,
     origin: dict[str, Any],
 ) -> dict[str, Any]:
-    """The run's result; the weights it is of are kept with it."""
-    config, dataset, train_split, validation_images, recipe, plan, now = trained
+    """Return the run's result, and save the selected weights with it."""
+    config, dataset, recipe, plan, now = (
+        training.config,
+        training.dataset,
+        training.recipe,
+        training.plan,
+        training.now,
+    )
+    validation = training.validation_split
     epochs_kept = chosen.card.provenance["epochs"]
     score: dict[str, Any] = {
-        **training.named_errors("train_"),
+        **on_training.named_errors("train_"),
         "validation_error_percent": now.best_key[0] if now.best_key else None,
-        **(test.named_errors("test_") if test else dict.fromkeys(training.named_errors("test_"))),
+        **(test.named_errors("test_") if test else dict.fromkeys(on_training.named_errors("test_"))),
     }
     card = make_card(dataset, config, epochs_kept, score)
     save(chosen, weights, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
@@ -150,8 +135,8 @@ def describe(
         "dataset": dataset.name,
         "recipe": config.recipe.name,
         "seed": config.seed,
-        "epochs": plan.epochs,
-        "images_seen": plan.images_seen(recipe.batch_size),
+        "epochs": len(now.rows),
+        "images_seen": plan.images_seen(recipe.batch_size, now.step),
         **score,
         "test_errors": test.wrong_images if test else None,
         "test_images": test.images if test else 0,
@@ -159,8 +144,8 @@ def describe(
         "selected": {"weights": weights.name, "epoch": epochs_kept},
         "images_per_second": sum(r["images_per_second"] * r["seconds"] for r in now.rows) / now.seconds,
         "seconds": now.seconds,
-        "train_images": len(train_split.labels),
-        "validation_images": validation_images,
+        "train_images": len(training.train_split.labels),
+        "validation_images": len(validation.labels) if validation else 0,
         "batch_size": recipe.batch_size,
         "encoder_parameters": count_parameters(chosen.encoder),
         "operations": count_operations(chosen),

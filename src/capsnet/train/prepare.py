@@ -74,9 +74,9 @@ class Plan(NamedTuple):
     total_steps: int
     epochs: int
 
-    def images_seen(self, batch_size: int) -> int:
-        """Over the whole run."""
-        whole, steps = divmod(self.total_steps, self.steps_per_epoch)
+    def images_seen(self, batch_size: int, steps: int) -> int:
+        """Return how many images the first `steps` steps show."""
+        whole, steps = divmod(steps, self.steps_per_epoch)
         return whole * self.images_per_epoch + min(steps * batch_size, self.images_per_epoch)
 
 

@@ -1,47 +1,22 @@
-"""What a person sees while a network trains: a bar on a terminal, plain lines elsewhere, TensorBoard where it is installed."""
+"""What a person sees while a network trains: a bar on a terminal, lines elsewhere, and TensorBoard where installed."""
 
 import importlib.util
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from capsnet.train.callbacks import Callback
+
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-    from capsnet.train.prepare import Plan
-
-
-class Reporter(Protocol):
-    """Hears what the training loop does."""
-
-    def start(self, title: str, plan: "Plan") -> None: ...
-    def epoch_begins(self, epoch: int, done: int) -> None: ...
-    def step(self, images: int, loss: float, rate: float) -> None: ...
-    def epoch_ends(self, row: dict[str, Any]) -> None: ...
-    def test_begins(self, images: int) -> None: ...
-    def tested(self, images: int) -> None: ...
-    def say(self, text: str) -> None: ...
-    def close(self) -> None: ...
-
-
-class Silent:
-    """Says nothing."""
-
-    def start(self, title: str, plan: "Plan") -> None: ...
-    def epoch_begins(self, epoch: int, done: int) -> None: ...
-    def step(self, images: int, loss: float, rate: float) -> None: ...
-    def epoch_ends(self, row: dict[str, Any]) -> None: ...
-    def test_begins(self, images: int) -> None: ...
-    def tested(self, images: int) -> None: ...
-    def say(self, text: str) -> None: ...
-    def close(self) -> None: ...
+    from capsnet.train.loop import Training
 
 
 def describe(row: dict[str, Any], epochs: int) -> str:
-    """One line for one finished epoch."""
+    """Return one line on a finished epoch."""
     parts = [f"epoch {row['epoch']}/{epochs}", f"loss {row['loss']:.5f}"]
     if row["validation_error_percent"] is not None:
         parts.append(f"validation error {row['validation_error_percent']:.2f} %")
@@ -49,44 +24,51 @@ def describe(row: dict[str, Any], epochs: int) -> str:
     return " · ".join(parts)
 
 
-class Lines(Silent):
+class Lines(Callback):
     """A line every half minute and at the end of each epoch, for logs."""
 
     EVERY = 30.0
 
     def __init__(self, console: Console) -> None:
         self.console = console
-
-    def start(self, title: str, plan: "Plan") -> None:
-        self.epochs, self.per_epoch = plan.epochs, plan.images_per_epoch
-        self.total = round(plan.images_per_epoch * plan.total_steps / plan.steps_per_epoch)
-        self.console.print(title, highlight=False, soft_wrap=True)
-
-    def epoch_begins(self, epoch: int, done: int) -> None:
-        self.epoch, self.done, self.last = epoch, done, time.monotonic()
-
-    def step(self, images: int, loss: float, rate: float) -> None:
-        self.done += images
-        if time.monotonic() - self.last < self.EVERY:
-            return
         self.last = time.monotonic()
-        left = (self.total - self.per_epoch * (self.epoch - 1) - self.done) / rate
+        self.tested = 0
+
+    def on_train_start(self, run: "Training") -> None:
+        self.say(run.describe())
+
+    def on_epoch_start(self, run: "Training") -> None:
+        self.last = time.monotonic()
+
+    def on_step(self, run: "Training") -> None:
+        if not self.due():
+            return
+        rate, images = run.images_per_second, run.plan.images_per_epoch
+        left = (total_images(run) - images * (run.epoch - 1) - run.now.images) / rate
         self.say(
-            f"epoch {self.epoch}/{self.epochs} · {self.done:,}/{self.per_epoch:,} · loss {loss:.5f} · "
+            f"epoch {run.epoch}/{run.plan.epochs} · {run.now.images:,}/{images:,} · loss {run.mean_loss:.5f} · "
             f"{rate:.0f} images/s · {left / 60:.1f} min left"
         )
 
-    def epoch_ends(self, row: dict[str, Any]) -> None:
-        self.say(describe(row, self.epochs))
+    def on_epoch_end(self, run: "Training", row: dict[str, Any]) -> None:
+        self.say(describe(row, run.plan.epochs))
 
-    def test_begins(self, images: int) -> None:
-        self.total, self.done, self.last = images, 0, time.monotonic()
+    def on_train_end(self, run: "Training") -> None:
+        tests = run.config.test
+        self.say("Testing" if tests else "The test set is left unread; evaluating on training images")
+        self.last = time.monotonic()
 
-    def tested(self, images: int) -> None:
-        self.done += images
-        if time.monotonic() - self.last >= self.EVERY:
-            self.last = time.monotonic()
-            self.say(f"tested {self.done:,} of {self.total:,}")
+    def on_test_batch(self, run: "Training", images: int) -> None:
+        self.tested += images
+        if self.due():
+            self.say(f"tested {self.tested:,} of {run.dataset.test_images:,}")
+
+    def due(self) -> bool:
+        """Return whether it is time for another line."""
+        if time.monotonic() - self.last < self.EVERY:
+            return False
+        self.last = time.monotonic()
+        return True
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
@@ -95,8 +77,8 @@ class Lines(Silent):
 class Bar(Lines):
     """A live bar with speed, loss and time left; finished epochs scroll away above it."""
 
-    def start(self, title: str, plan: "Plan") -> None:
-        super().start(title, plan)
+    def on_train_start(self, run: "Training") -> None:
+        super().on_train_start(run)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -106,68 +88,65 @@ class Bar(Lines):
             console=self.console,
             expand=True,
         )
-        self.task = self.progress.add_task("", total=self.total, note="")
+        self.task = self.progress.add_task("", total=total_images(run), note="")
         self.validation = ""
         self.progress.start()
 
-    def epoch_begins(self, epoch: int, done: int) -> None:
-        super().epoch_begins(epoch, done)
-        self.progress.update(
-            self.task,
-            completed=(epoch - 1) * self.per_epoch + done,
-            description=f"epoch {epoch}/{self.epochs}",
-        )
+    def on_epoch_start(self, run: "Training") -> None:
+        self.show(run, f"epoch {run.epoch}/{run.plan.epochs}")
 
-    def step(self, images: int, loss: float, rate: float) -> None:
-        note = f"loss {loss:.4f}{self.validation} {rate:.0f}/s"
-        self.progress.update(self.task, advance=images, note=note)
+    def on_step(self, run: "Training") -> None:
+        note = f"loss {run.mean_loss:.4f}{self.validation} {run.images_per_second:.0f}/s"
+        self.show(run, f"epoch {run.epoch}/{run.plan.epochs}", note=note)
 
-    def epoch_ends(self, row: dict[str, Any]) -> None:
-        super().epoch_ends(row)
+    def show(self, run: "Training", description: str, **fields: Any) -> None:
+        done = (run.epoch - 1) * run.plan.images_per_epoch + run.now.images
+        self.progress.update(self.task, completed=done, description=description, **fields)
+
+    def on_epoch_end(self, run: "Training", row: dict[str, Any]) -> None:
+        super().on_epoch_end(run, row)
         if row["validation_error_percent"] is not None:
             self.validation = f" val {row['validation_error_percent']:.2f} %"
 
-    def test_begins(self, images: int) -> None:
-        super().test_begins(images)
-        self.progress.reset(self.task, total=images, description="testing", note="")
+    def on_train_end(self, run: "Training") -> None:
+        super().on_train_end(run)
+        if run.config.test:
+            self.progress.reset(self.task, total=run.dataset.test_images, description="testing", note="")
 
-    def tested(self, images: int) -> None:
+    def on_test_batch(self, run: "Training", images: int) -> None:
         self.progress.advance(self.task, images)
 
-    def close(self) -> None:
+    def teardown(self) -> None:
         if hasattr(self, "progress"):
             self.progress.stop()
 
 
-class TensorBoard(Silent):
-    """Passes everything on, and logs each epoch for TensorBoard."""
+class TensorBoard(Callback):
+    """Logs each epoch for TensorBoard."""
 
-    def __init__(self, inner: Reporter, folder: Path) -> None:
-        self.inner, self.folder = inner, folder
-        self.writer: SummaryWriter | None = None
-        self.epoch_begins = inner.epoch_begins  # type: ignore[method-assign]
-        self.step, self.say = inner.step, inner.say  # type: ignore[method-assign]
-        self.test_begins, self.tested = inner.test_begins, inner.tested  # type: ignore[method-assign]
+    writer: "SummaryWriter | None" = None
 
-    def start(self, title: str, plan: "Plan") -> None:
+    def on_train_start(self, run: "Training") -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(self.folder / "tensorboard"))
-        self.inner.start(title, plan)
+        self.writer = SummaryWriter(str(run.run.path / "tensorboard"))
 
-    def epoch_ends(self, row: dict[str, Any]) -> None:
-        self.inner.epoch_ends(row)
+    def on_epoch_end(self, run: "Training", row: dict[str, Any]) -> None:
         for key, value in row.items():
             if self.writer and key != "epoch" and value is not None:
                 self.writer.add_scalar(key, value, row["epoch"])
 
-    def close(self) -> None:
+    def teardown(self) -> None:
         if self.writer:
             self.writer.close()
-        self.inner.close()
 
 
-def make_reporter(folder: Path, console: Console) -> Reporter:
-    """A bar on a terminal, lines elsewhere; TensorBoard logs when that extra is installed."""
-    inner: Reporter = Bar(console) if console.is_terminal else Lines(console)
-    return TensorBoard(inner, folder) if importlib.util.find_spec("tensorboard") else inner
+def total_images(run: "Training") -> int:
+    """Return about how many images the whole run shows."""
+    return round(run.plan.images_per_epoch * run.plan.total_steps / run.plan.steps_per_epoch)
+
+
+def show_progress(console: Console) -> list[Callback]:
+    """Return a bar on a terminal, lines elsewhere; and TensorBoard logs where that extra is installed."""
+    shown: Callback = Bar(console) if console.is_terminal else Lines(console)
+    return [shown, *([TensorBoard()] if importlib.util.find_spec("tensorboard") else [])]

@@ -1,13 +1,17 @@
-"""A run's folder: config.json, metrics.csv, result.json, last/ and best/ weights, state/. Never overwritten.
+"""A run's folder: config.json, metrics.csv, result.json, last/ and best/ weights, state/. It is never overwritten.
 
-`state/launch.json` says which call of torchrun began the run: workers that it starts again go on with it unasked.
+One process at a time trains into it. `state/launch.json` identifies the call of torchrun that began the run: workers that
+torchrun starts again continue it without being asked to.
 """
 
+import contextlib
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from capsnet import locks
 from capsnet.config import Config
 from capsnet.errors import CapsNetError
 from capsnet.files import atomic_write, read_json, write_json
@@ -18,25 +22,41 @@ LAUNCH = STATE.with_name("launch.json")
 
 
 class RunFolder:
-    """The files of one run. `started`: whether there is a state to go on from."""
+    """The files of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def open(self, config: Config, *, resume: bool) -> dict[str, Any] | None:
-        """Refuses a folder that is not this run's, or is, without `resume`; gives the result of a complete run."""
+        """Return the run's result if it is complete. Refuses a folder that belongs to another run, one that exists without
+        `resume`, and one that another process is training in."""
         path = self.path
+        if path.is_dir() and locks.is_locked(path):
+            raise self._busy()
         if resume or self._begun_by_this_launch():
             if not path.is_dir():
                 raise CapsNetError(f"There is no run at {path} to resume; leave --resume out to start one.")
             if (path / "config.json").exists():
                 self._check_same(Config.from_dict(read_json(path / "config.json")), config)
-        elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+        elif path.exists() and (not path.is_dir() or any(file.name != locks.NAME for file in path.iterdir())):
             raise CapsNetError(
                 f"{path} exists already; continue that run with --resume or choose another folder with --out."
             )
         result = path / "result.json"
         return read_json(result) if result.exists() else None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training into the folder, which is created if needed."""
+        with locks.folder_lock(self.path) as free:
+            if not free:
+                raise self._busy()
+            yield
+
+    def _busy(self) -> CapsNetError:
+        return CapsNetError(
+            f"Another process is training in {self.path}; wait for it to end, or choose another folder with --out."
+        )
 
     def _begun_by_this_launch(self) -> bool:
         made = self.path / LAUNCH
@@ -53,6 +73,7 @@ class RunFolder:
 
     @property
     def started(self) -> bool:
+        """Whether there is a state to continue from."""
         return (self.path / STATE).exists()
 
     def write_config(self, config: Config) -> None:
@@ -61,7 +82,7 @@ class RunFolder:
         write_json(self.path / "config.json", config.to_dict())
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
-        """A row an epoch; the whole file each time, so that it never disagrees with the state."""
+        """Write one row per epoch; the whole file each time, so that it never disagrees with the state."""
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from capsnet.errors import CapsNetError
-from capsnet.trials.trial_process import CAPSNET, CONFIG, LOG, POLL, start_process
+from capsnet.locks import is_locked
+from capsnet.trials.trial_process import CAPSNET, CONFIG, LOG, POLL, TrialProcess, start_process
 
 RETRIES = 20  # of one seed, each from its last state
 LATEST_CLUSTER = Path("/tmp/ray/ray_current_cluster")  # where Ray notes the address for "auto"
@@ -118,9 +119,20 @@ def supervise(folder: str, command: list[str] | None, words: list[str], cwd: str
             f"Node {socket.gethostname()} does not see '{run.parent}': --storage is a folder that all nodes see."
         )
     there = cwd if Path(cwd).is_dir() else None  # so that relative paths mean what they do for the user
-    # After a node's death its training may live on for a moment, until it has saved its state.
-    while (job := start_process(run, [*(command or CAPSNET), *words], there)) is None:
-        time.sleep(POLL)
+    while True:
+        # After a node's death its training may live on for a moment, until it has saved its state.
+        while (job := start_process(run, [*(command or CAPSNET), *words], there)) is None:
+            time.sleep(POLL)
+        code = follow(job)
+        if code == 0 or not is_locked(run):
+            break
+    if code < 0:
+        raise Killed(f"The training was killed by signal {-code}.")
+    return code
+
+
+def follow(job: TrialProcess) -> int:
+    """Wait for the exit code of a training; interrupt the training when this task is cancelled."""
     try:
         # Ray interrupts between two instructions of Python only, so the sleeps are short.
         while (code := job.poll()) is None:
@@ -129,8 +141,6 @@ def supervise(folder: str, command: list[str] | None, words: list[str], cwd: str
         job.interrupt()
         job.wait()
         raise
-    if code < 0:
-        raise Killed(f"The training was killed by signal {-code}.")
     return code
 
 

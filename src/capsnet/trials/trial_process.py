@@ -1,11 +1,10 @@
-"""A trial as a process of its own on this machine.
+"""A trial as its own process on this machine.
 
-While it trains it holds a lock that the operating system frees with it: two programs never train a seed twice at once. On
-Linux it is interrupted, and so saves its state, when its parent is killed.
+`capsnet train` locks its folder, so that two programs never train a seed at the same time. On Linux a trial is interrupted,
+and so saves its state, when its parent is killed.
 """
 
 import ctypes
-import os
 import signal
 import subprocess
 import sys
@@ -13,27 +12,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capsnet.errors import CapsNetError
+from capsnet.locks import is_locked
 from capsnet.machine import cores
-
-try:
-    import fcntl
-except ImportError:  # Windows: no lock, one `trials` at a time
-    fcntl = None  # type: ignore[assignment]
 
 CAPSNET = (sys.executable, "-m", "capsnet")
 CONFIG, LOG = "trials.json", "log.txt"
 POLL = 0.2
+INTERRUPT = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)  # Windows has an event of its own
 SET_PARENT_DEATH_SIGNAL = 1  # prctl's number for it
-LIBC = (
-    ctypes.CDLL(None) if sys.platform == "linux" else None
-)  # loaded here: a forked child must not take locks
+# Loaded here, since a forked child must not take locks.
+LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class LocalEngine:
-    """Trains some trials at a time on this machine, its cores divided among them.
+    """Trains some trials at a time on this machine and divides its cores among them.
 
     Args:
-        command: what is run with `train ...` after it.
+        command: the program that is called with `train ...`.
     """
 
     def __init__(self, jobs: int = 1, command: Sequence[str] = CAPSNET) -> None:
@@ -50,25 +45,21 @@ class LocalEngine:
 
 
 class TrialProcess:
-    """A process that trains into a folder, which it has locked."""
+    """A process that trains into a folder."""
 
     note = ""
 
-    def __init__(self, process: subprocess.Popen[bytes], lock: int | None) -> None:
-        self.process, self.lock = process, lock
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
 
     def begun(self) -> bool:
         return True
 
     def poll(self) -> int | None:
-        code = self.process.poll()
-        if code is not None and self.lock is not None:
-            os.close(self.lock)
-            self.lock = None
-        return code
+        return self.process.poll()
 
     def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(INTERRUPT)
 
     def wait(self) -> int:
         return self.process.wait()
@@ -78,12 +69,11 @@ class TrialProcess:
 
 
 def start_process(folder: Path, command: Sequence[str], cwd: str | None = None) -> TrialProcess | None:
-    """Starts a command whose output goes to the folder's log; None while another process holds the folder's lock."""
+    """Start a command whose output goes to the folder's log; return None while another process trains in the folder."""
+    if is_locked(folder):
+        return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = acquire(folder / ".lock")
-        if lock == HELD:
-            return None
         with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -91,45 +81,25 @@ def start_process(folder: Path, command: Sequence[str], cwd: str | None = None) 
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # The child holds the lock as long as it lives, also when this process dies.
-                pass_fds=[lock] if lock is not None else [],
-                # Ctrl-C on the terminal reaches this process alone, which then ends its trials in order.
+                # Ctrl-C on the terminal reaches only this process, which then ends its trials in order.
                 start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 preexec_fn=interrupt_with_parent if sys.platform == "linux" else None,
             )
     except OSError as error:
         raise CapsNetError(f"Could not train in '{folder}': {error.strerror}.") from error
-    return TrialProcess(process, lock)
-
-
-HELD = -1
-
-
-def acquire(file: Path) -> int | None:
-    """A lock's descriptor; None where there are no locks, HELD where another process has it."""
-    if fcntl is None:
-        return None
-    lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return HELD
-    except OSError:  # some network storage has no locks
-        os.close(lock)
-        return None
-    return lock
+    return TrialProcess(process)
 
 
 def interrupt_with_parent() -> None:
-    """In the child: be interrupted when the parent dies, however it dies; and hear it, which Ray's workers don't."""
+    """In the child: be interrupted when the parent dies, and unblock the signal, which Ray's workers block."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     assert LIBC
     LIBC.prctl(SET_PARENT_DEATH_SIGNAL, int(signal.SIGINT))
 
 
 def last_line(path: Path) -> str:
-    """The end of a log, its last kilobytes read only."""
+    """Return the last line of a log; only its last kilobytes are read."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]

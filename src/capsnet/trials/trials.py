@@ -17,10 +17,12 @@ from capsnet.config import Config
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.statistics import summarise
 from capsnet.files import read_json, write_json
+from capsnet.locks import is_locked
 from capsnet.trials.trial_process import CONFIG, LOG, POLL, LocalEngine, last_line
 
 State = Literal["waiting", "elsewhere", "training", "done", "failed"]
 SUMMARY = "summary.json"
+ELSEWHERE = "another process is training it"
 
 
 class Job(Protocol):
@@ -87,7 +89,11 @@ class Trial:
             return
         ended, self.job = self.job, None
         self.look()
-        if self.state != "done":
+        if self.state == "done":
+            return
+        if code != 0 and is_locked(self.folder):  # the other process was quicker
+            self.state, self.note = "elsewhere", ELSEWHERE
+        else:
             self.state = "failed"
             self.note = ended.note or self.note or f"ended with code {code}"
 
@@ -156,7 +162,7 @@ def start(trial: Trial, engine: Engine, words: list[str]) -> None:
     words = [*words, "--seed", str(trial.seed), "--out", str(trial.folder), "--resume"]
     trial.job = engine.start(trial.folder, words)
     if trial.job is None:
-        trial.state, trial.note = "elsewhere", "another process is training it"
+        trial.state, trial.note = "elsewhere", ELSEWHERE
     else:
         trial.state, trial.note = "waiting", ""
         trial.look()
