@@ -26,6 +26,7 @@ SKIPPED = (
     "capsnet serve",
     "capsnet data make",
     "capsnet train mnist --model",
+    "capsnet train cifar10",
     "capsnet train path",
     "capsnet train ./shapes",
     "capsnet train multimnist",
