@@ -107,6 +107,20 @@ def test_activation_and_norm_are_options(activation, norm):
     assert model(torch.randn(2, 1, 28, 28)).scores.shape == (2, 10)
 
 
+def test_the_smallnorb_network_s_assumptions_are_options():
+    names = {"activation": "relu", "norm": "batch"}
+    model = create_model("efficient_capsnet_smallnorb", decoder=False, **names)
+    assert parameters(model.encoder) == 151_664
+    assert isinstance(model.encoder.blocks[0].norm, torch.nn.BatchNorm2d)
+    assert isinstance(model.encoder.blocks[0].activation, torch.nn.ReLU)
+    mixed = create_model("efficient_capsnet_smallnorb", decoder=False, norm="mixed")
+    assert parameters(mixed.encoder) == 151_664 + 32 + 64 + 64 + 128, "a share for each channel"
+    positional = create_model(
+        "efficient_capsnet_smallnorb", decoder=False, primary_kernel=6, primary_stride=2
+    )
+    assert positional(torch.randn(2, 2, 48, 48), coupling=True).coupling.shape == (2, 5, 4 * 16)
+
+
 def test_scale_changes_the_coupling():
     output = create_model("efficient_capsnet", scale="output")
     paper = create_model("efficient_capsnet", scale="input")
@@ -149,7 +163,7 @@ def test_smallnorb_network_takes_a_dense_decoder_for_other_sizes():
     ("options", "message"),
     [
         ({"activation": "tanh"}, "activation is 'relu' or 'leaky_relu', not 'tanh'."),
-        ({"norm": "layer"}, "norm is 'batch' or 'instance', not 'layer'."),
+        ({"norm": "layer"}, "norm is 'batch', 'instance' or 'mixed', not 'layer'."),
         ({"decoder": "deep"}, "decoder is True, False, 'dense' or 'conv', not 'deep'."),
         ({"decoder": "conv"}, "The convolutional decoder makes 48x48 images, not 28x28"),
         (

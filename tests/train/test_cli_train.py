@@ -67,6 +67,12 @@ def test_a_run_that_chooses_settings_leaves_the_test_set_unread(capfd, tmp_path,
     assert "test error" not in capfd.readouterr().out
 
 
+def test_a_learning_rate_takes_the_place_of_the_recipes(capfd, tmp_path):
+    words = ["--learning-rate", "0.002", "--no-test", "--no-reconstruction"]
+    result = result_of(capfd, "sliced_mnist", *SHORT, *words, "--out", tmp_path / "run")
+    assert result["config"]["recipe"]["learning_rate"] == 0.002
+
+
 def test_a_fold_is_held_out_whatever_validation_says_and_names_the_folder(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = result_of(

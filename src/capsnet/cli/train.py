@@ -34,6 +34,7 @@ def train(
     seed: Maybe[int] = None,
     epochs: Maybe[int] = None,
     images: Maybe[int] = None,
+    learning_rate: Maybe[float] = None,
     limit: Maybe[int] = None,
     validation: Maybe[int] = None,
     hold_out: Maybe[str] = None,
@@ -66,6 +67,7 @@ def train(
         seed: Fixes everything random; 0 when left out.
         epochs: In place of the recipe's, which gives small data sets more.
         images: Images seen in all, in place of whole epochs.
+        learning_rate: In place of the recipe's.
         limit: Train on this many images only.
         validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
         hold_out: images takes them one by one, stretches in runs of the stored order, writers (of MNIST), objects or another
@@ -112,9 +114,8 @@ def train(
         wanted["model"] = model
     if config and recipe:
         settings = dataclasses.replace(settings, recipe=get_recipe(recipe, settings.dataset, settings.model))
-    changes: dict[str, Any] = {
-        k: v for k, v in (("epochs", epochs), ("images", images), ("augmentation", augment)) if v is not None
-    }
+    changed = {"epochs": epochs, "images": images, "augmentation": augment, "learning_rate": learning_rate}
+    changes: dict[str, Any] = {key: value for key, value in changed.items() if value is not None}
     if epochs is not None:
         changes = {"least_steps": 0, "images": None, **changes}
     settings = dataclasses.replace(settings, recipe=dataclasses.replace(settings.recipe, **changes), **wanted)

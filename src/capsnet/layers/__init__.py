@@ -5,6 +5,7 @@ from capsnet.layers.conv_capsules import ClassCapsules, ConvCapsules, MatrixPrim
 from capsnet.layers.conv_primary import ConvPrimaryCapsules
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.layers.dense import DenseCapsules
+from capsnet.layers.mixed_norm import MixedNorm
 from capsnet.layers.primary import PrimaryCapsules
 from capsnet.layers.routing import Routing
 
@@ -17,6 +18,7 @@ __all__ = [
     "DenseCapsules",
     "DenseDecoder",
     "MatrixPrimaryCapsules",
+    "MixedNorm",
     "PrimaryCapsules",
     "Routing",
     "mask_poses",

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from capsnet.errors import CapsNetError
 from capsnet.layers.capsule_head import CapsuleHead, route_through
 from capsnet.layers.initialisation import he_normal_
+from capsnet.layers.mixed_norm import MixedNorm
 from capsnet.models.backbones import BackboneEncoder
 from capsnet.models.base import CapsuleModel, Output, build_decoder
 from capsnet.registry import ImageShape, register_model
@@ -31,7 +32,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "leaky_relu"
 
 
 def normalisation(kind: str, channels: int) -> nn.Module:
-    """Batch or instance normalisation with the authors' constants and initial values."""
+    """Batch or instance normalisation with the authors' constants and initial values, or a learned mixture of both."""
     if kind == "batch":
         return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
     if kind == "instance":
@@ -39,7 +40,9 @@ def normalisation(kind: str, channels: int) -> nn.Module:
         nn.init.uniform_(norm.weight, -0.05, 0.05)
         nn.init.uniform_(norm.bias, -0.05, 0.05)
         return norm
-    raise CapsNetError(f"norm is 'batch' or 'instance', not '{kind}'.")
+    if kind == "mixed":
+        return MixedNorm(channels, eps=1e-3, momentum=0.01)
+    raise CapsNetError(f"norm is 'batch', 'instance' or 'mixed', not '{kind}'.")
 
 
 class ConvBlock(nn.Module):
@@ -183,17 +186,26 @@ def efficient_capsnet_smallnorb(
     num_classes: int,
     *,
     decoder: bool | str = True,
+    activation: str = "leaky_relu",
+    norm: str = "instance",
+    primary_kernel: int | None = None,
+    primary_stride: int = 1,
     routing: str = "self_attention",
     **routing_options: Any,
 ) -> CapsuleModel:
-    """The network of the smallNORB experiments: a wider first kernel, LeakyReLU and instance normalisation."""
+    """The network of the smallNORB experiments: a wider first kernel, LeakyReLU and instance normalisation.
+
+    `primary_kernel` and `primary_stride` make several positional primary capsules of each kind in place of global ones.
+    """
     encoder = EfficientEncoder(
         image_shape,
         num_classes,
         first_kernel=7,
         strides=(2, 1, 1, 2),
-        activation="leaky_relu",
-        norm="instance",
+        primary_kernel=primary_kernel,
+        primary_stride=primary_stride,
+        activation=activation,
+        norm=norm,
         routing=routing,
         **routing_options,
     )
