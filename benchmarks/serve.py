@@ -1,10 +1,12 @@
 """How the server stands a crowd: 64 clients on loopback, each asking for one digit after the other.
 
 Two servers, one that batches and one that does not, take turns within one run; throughput, latency and failures
-are given for each. Clients are bare sockets in a process of their own, so that they take as little as they can from the
-cores that the server has to share with them. See README.md for how a number is taken.
+are given for each, and the processor time that the server took per request, which other load on the machine hardly changes.
+`--against COMMIT` adds the server of another commit of this checkout, which batches too. Clients are bare sockets in a
+process of their own, so that they take as little as they can from the cores that the server has to share with them.
+See README.md for how a number is taken.
 
-    python benchmarks/serve.py [--clients 64] [--seconds 30] [--json]
+    python benchmarks/serve.py [--clients 64] [--seconds 30] [--against COMMIT] [--json] [--record]
 """
 
 import argparse
@@ -15,21 +17,30 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
 from capsnet.data import load_dataset
+from capsnet.files import write_json
 from capsnet.machine import load_average
 from capsnet.train.provenance import provenance
 
-TURNS = 2  # of each server, in alternation: what else the machine does in a moment falls on both
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "results" / "benchmarks" / "serve.json"
+TURNS = 3  # of each server, in alternation: what else the machine does in a moment falls on both
 
 
-def start(wait: float) -> tuple[subprocess.Popen[str], int]:
-    """A server of its own process, and its port."""
+def start(wait: float, source: Path | None = None) -> tuple[subprocess.Popen[str], int]:
+    """A server of its own process, of this checkout or of another's `source`, and its port."""
     command = [sys.executable, "-m", "capsnet", "serve", "--port", "0", "--batch-wait", str(wait)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    if source is not None:
+        environment["PYTHONPATH"] = str(source)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -37,6 +48,29 @@ def start(wait: float) -> tuple[subprocess.Popen[str], int]:
     if not found:
         raise SystemExit(f"The server did not start: {line}")
     return process, int(found.group(1))
+
+
+@contextmanager
+def checkout(commit: str | None) -> Iterator[Path | None]:
+    """The sources of another commit, for a while."""
+    if commit is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "-q", "--detach", folder, commit], check=True)
+        try:
+            yield Path(folder) / "src"
+        finally:
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", folder], check=True)
+
+
+def processor_seconds(process: subprocess.Popen[str]) -> float:
+    """What a process has taken of the processors so far; nothing where the system does not tell it so."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def requests() -> list[bytes]:
@@ -84,8 +118,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--against", help="a commit, to measure its server in the same run")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", action="store_true", help=f"keep the result as {RECORD.name}")
     options = parser.parse_args()
+    with checkout(options.against) as source:
+        measure(options, source)
+
+
+def measure(options: argparse.Namespace, source: Path | None) -> None:
     result: dict[str, object] = {
         **provenance(torch.device("cpu"), torch.get_num_threads()),
         "clients": options.clients,
@@ -93,18 +134,24 @@ def main() -> None:
     }
     asked = requests()
     servers = {"batching": start(2), "each alone": start(0)}
+    if source is not None:
+        servers["before"] = start(2, source)
+        result["before_commit"] = options.against
     sums: dict[str, tuple[list[float], list[str], list[float]]] = {name: ([], [], []) for name in servers}
+    spent = dict.fromkeys(servers, 0.0)
     try:
         for _, port in servers.values():
             asyncio.run(crowd(port, options.clients, 1.5, asked))  # not counted
         for _ in range(TURNS):
-            for name, (_, port) in servers.items():
+            for name, (process, port) in servers.items():
+                before = processor_seconds(process)
                 times, failed, took = asyncio.run(
                     crowd(port, options.clients, options.seconds / TURNS, asked)
                 )
                 sums[name][0].extend(times)
                 sums[name][1].extend(failed)
                 sums[name][2].append(took)
+                spent[name] += processor_seconds(process) - before
     finally:
         for process, _ in servers.values():
             process.terminate()
@@ -117,6 +164,7 @@ def main() -> None:
             "requests_per_second": round(len(times) / sum(took), 1),
             "p50_ms": round(1000 * cuts[49], 1),
             "p99_ms": round(1000 * cuts[98], 1),
+            "processor_ms_per_request": round(1000 * spent[name] / len(times), 3),
         }
         print(f"{name:12s} {result[name]}", file=sys.stderr)
         for reason in sorted(set(failed))[:3]:
@@ -124,6 +172,8 @@ def main() -> None:
     result["load_after"] = load_average()
     if options.json:
         print(json.dumps(result, indent=2))
+    if options.record:
+        write_json(RECORD, result)
     if any(failed for _, failed, _ in sums.values()):
         raise SystemExit("Some requests failed.")
 

@@ -245,7 +245,14 @@ def serve_table() -> str:
     """The server with and without batching, from benchmarks/serve.py."""
     record = json.loads((ROOT / "results" / "benchmarks" / "serve.json").read_text())
     lines = ["| requests | a second | p50 | p99 | failed |", "|---|---:|---:|---:|---:|"]
-    for title, name in (("computed together", "batching"), ("each alone", "each alone")):
+    titles = {
+        "batching": "computed together",
+        "each alone": "each alone",
+        "before": "computed together, before",
+    }
+    for name, title in titles.items():
+        if name not in record:
+            continue
         row = record[name]
         lines.append(
             f"| {title} | {row['requests_per_second']:.0f} | {row['p50_ms']:.0f} ms | {row['p99_ms']:.0f} ms | "
