@@ -20,6 +20,7 @@ import torch
 from capsnet.card import TrainedOn
 from capsnet.data.base import DataSet, Split
 from capsnet.data.hold_out import hold_out
+from capsnet.data.manifest import find_division, load_divided
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.data.registry import is_here, is_path, load_dataset, option_names
 from capsnet.errors import CapsNetError
@@ -84,8 +85,14 @@ class OpenedWeights:
     @cached_property
     def dataset(self) -> DataSet:
         """The data set, as these weights take it."""
-        dataset = load_dataset(self.dataset_name, data_dir=self._data_dir, **self.options)
-        self._warn_of_changes(dataset)
+        name, options = self.dataset_name, self.options
+        if self._same_place and not self._options.keys() & {"split", "split_seed"}:
+            division = find_division(self.weights, self.model.card.provenance)
+            dataset = load_divided(name, division, self.weights, data_dir=self._data_dir, **options)
+        else:
+            dataset = load_dataset(name, data_dir=self._data_dir, **options)
+        if dataset.changes is None:
+            self._warn_of_changes(dataset)
         return fit_dataset(dataset, self.model, self.weights)
 
     @property

@@ -63,8 +63,7 @@ def load_folder(
     """
     rule = Rule(split, split_seed, manifest)
     listing = list_path(path, group_by)
-    if manifest is not None:
-        _keep_known(listing, manifest)
+    added = _keep_known(listing, manifest) if manifest else ()
     listing.require_sound()
     pictures = read_pictures(listing, image_size, channels)
     _tell(path, pictures.problems)
@@ -83,7 +82,7 @@ def load_folder(
         torch.from_numpy(pictures.images)[rows],
         divided,
         listing.class_names,
-        changes=changes,
+        changes=changes and changes._replace(added=added),
         unreadable=tuple(pictures.problems.items()),
         notes=tuple(listing.notes),
     )
@@ -129,19 +128,21 @@ def read_pictures(
     return Pictures(kept, [headers[file] for file in kept], images[: len(kept)], digests, problems)
 
 
-def _keep_known(listing: Listing, manifest: Manifest) -> None:
-    """Drop the files and classes that a run did not have, and with them whatever is wrong there."""
+def _keep_known(listing: Listing, manifest: Manifest) -> tuple[str, ...]:
+    """Drop the files and classes that a run did not have, and with them whatever is wrong there; return those files."""
     known = {entry.file for entry in manifest.entries}
     names = {entry.label for entry in manifest.entries}
     old = listing.class_names
     listing.class_names = [name for name in old if name in names]
     number = {name: n for n, name in enumerate(listing.class_names)}
+    added = tuple(file.name for file in listing.files if file.name not in known)
     listing.files = [
         file._replace(label=number[old[file.label]])
         for file in listing.files
         if file.name in known and old[file.label] in number
     ]
     listing.problems, listing.notes = [], []
+    return added
 
 
 def _parse_size(asked: int | Sequence[int] | None) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """A run's manifest: which file of your own pictures was in which split, so that the division outlives changes of the folder.
 
 `manifest.csv` in the run folder has the columns file, class, group, split and digest (SHA-256 of the file's bytes, or of
-the pixels in an .npz). `load_as_trained` reads the data again by it and says what has changed. Runs from before there
+the pixels in an .npz). `load_divided` reads the data again by it and says what has changed. Runs from before there
 were manifests had their test images chosen by the number of files; their data are read that way again (`split="order"`),
 so that recorded numbers hold.
 """
@@ -105,43 +105,51 @@ def read_manifest(path: Path) -> Manifest:
         raise CapsNetError(f"{path} is not a run's manifest: {error}.") from error
 
 
-def find_manifest(weights: str | Path) -> Manifest | None:
-    """The manifest of a run folder, or of weights inside one."""
+class Division(NamedTuple):
+    """How trained weights' data were divided: by a manifest, or else by a rule, `split` of `load_dataset`."""
+
+    manifest: Manifest | None
+    rule: str
+
+
+def find_division(weights: str | Path, provenance: Mapping[str, Any]) -> Division:
+    """Find how the data of a run, or of weights inside its folder, were divided.
+
+    Args:
+        weights: the run folder, or a weights folder.
+        provenance: what the weights' card tells; from before there were manifests, it has no "division".
+    """
     folder = Path(weights)
     for place in (folder, *([folder.parent] if folder.name in WEIGHTS else [])):
         if (place / FILE).is_file():
-            return read_manifest(place / FILE)
-    return None
+            return Division(read_manifest(place / FILE), "content")
+    return Division(None, provenance.get("division", "order"))
 
 
-def load_as_trained(
+def load_divided(
     name: str,
+    division: Division,
     weights: str | Path,
-    provenance: Mapping[str, Any],
     *,
     data_dir: str | Path | None = None,
     resuming: bool = False,
     **options: Any,
 ) -> "DataSet":
-    """Read the data that weights were trained on, divided as for their training; warn of files that have changed since.
+    """Read your own pictures, or any data set, divided as for training; warn of pictures that have changed since.
 
     Args:
         name: the data set's name or path, wherever it lies now.
-        weights: the run folder, or a weights folder in it.
-        provenance: what the weights' card tells; without a "manifest" in it, and none beside them, they are of an older
-            version.
-        resuming: refuse changed files, with which a training cannot continue as if nothing had happened.
+        weights: what a warning calls the weights or the run.
+        resuming: refuse changed pictures, with which a training cannot continue as if nothing had happened.
         options: the data set's own, as for training.
     """
     from capsnet.data.registry import is_path, load_dataset
 
     if not is_path(name):
         return load_dataset(name, data_dir, **options)
-    manifest = find_manifest(weights)
-    if manifest is None:
-        rule = {} if "manifest" in provenance else {"split": "order"}
-        return load_dataset(name, data_dir, **(rule | options))
-    dataset = load_dataset(name, data_dir, manifest=manifest, **options)
+    if division.manifest is None:
+        return load_dataset(name, data_dir, **{"split": division.rule, **options})
+    dataset = load_dataset(name, data_dir, manifest=division.manifest, **options)
     changes = dataset.changes
     if changes is None or not any(changes):
         return dataset

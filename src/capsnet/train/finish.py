@@ -42,6 +42,7 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
             "fold": config.fold,
             "limit": config.limit,
             "data": dict(dataset.digests),
+            **({"division": "content"} if dataset.manifest else {}),
             "epochs": epochs,
         },
         score=score,

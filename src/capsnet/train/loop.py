@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from capsnet.config import Config
-from capsnet.data import load_dataset
 from capsnet.data.base import Split
 from capsnet.devices import choose_device, set_threads
 from capsnet.errors import CapsNetError
@@ -38,6 +37,7 @@ from capsnet.train.prepare import (
     prepare_splits,
 )
 from capsnet.train.randomness import generator
+from capsnet.train.run_data import NEW, keep_manifest, load_run_data, run_division
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress, diverged, load_state, save_state, share_state
 from capsnet.train.step import Learner
@@ -101,7 +101,10 @@ class Training:
         self.callbacks, self.save_every = callbacks, save_every
         self.threads = set_threads(config.threads)
         with team.agreeing():
-            self.dataset = load_dataset(config.dataset, data_dir=data_dir, **config.dataset_options)
+            division = run_division(run.path) if team.leads else NEW
+        division = team.from_leader(division)
+        with team.agreeing():
+            self.dataset = load_run_data(config, run.path, division, data_dir)
             self.augmentations = choose_augmentations(config.recipe, self.dataset)
             train_split, self.validation_split = prepare_splits(config, self.dataset)
             self.train_split = Split(*(t.to(team.device) for t in train_split))
@@ -173,6 +176,7 @@ class Training:
                 self.now = load_state(self.run.path, self.learner)
             elif self.team.leads:
                 self.run.write_config(self.config)
+                keep_manifest(self.config, self.dataset, self.run.path)
                 self._save()
         self.now = share_state(self.learner, self.now)
 
