@@ -27,7 +27,7 @@ To add an accelerator, write a file here and import it below:
 - C is compiled by `compiled.compile_source`, which may return None.
 """
 
-from capsnet.kernels import conv_blocks, primary
+from capsnet.kernels import conv_blocks, primary, routing, spectral
 from capsnet.kernels.acceleration import accelerate, accelerated, accelerates, plain
 from capsnet.kernels.switch import MODES, KernelsWarning, enabled, using
 
@@ -41,5 +41,7 @@ __all__ = [
     "enabled",
     "plain",
     "primary",
+    "routing",
+    "spectral",
     "using",
 ]

@@ -1,18 +1,28 @@
 """Gradients with a graph of their own, for gradients of gradients, which hand-written backward passes do not have."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 
 def gradients(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor], gradient: Tensor
+    function: Callable[..., Any], inputs: Sequence[Tensor], gradient: Tensor | Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of `function(*inputs)`, computed by PyTorch's operations, so that they can be differentiated again;
-    None for inputs without one."""
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    """The gradients of `function(*inputs)`, a tensor or several, computed by PyTorch's operations, so that they can be
+    differentiated again; None for inputs without one."""
     with torch.enable_grad():
-        result = function(*inputs)
-        found = iter(torch.autograd.grad(result, wanted, gradient, create_graph=True, allow_unused=True))
-    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
+        # Of each input by itself, although one may have been computed from another.
+        aliases = [tensor.view_as(tensor) for tensor in inputs]
+        results = function(*aliases)
+        if isinstance(gradient, Tensor):
+            results, gradient = (results,), (gradient,)
+        pairs = [(r, g) for r, g in zip(results, gradient, strict=True) if g is not None and r.requires_grad]
+        wanted = [alias for alias in aliases if alias.requires_grad]
+        found = iter(
+            torch.autograd.grad(
+                [r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True
+            )
+        )
+    return tuple(next(found) if alias.requires_grad else None for alias in aliases)

@@ -12,11 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capsnet.errors import CapsNetError
-from capsnet.functional.spectral import SpectralBases, spectral_bases, spectral_convolution
 from capsnet.functional.squashing import get_squash
-
-# From this many images a training step is faster through spectra: measured on 2 CPU cores, with the paper's sizes.
-SPECTRAL_BATCH = 32
 
 
 class ConvPrimaryCapsules(nn.Module):
@@ -56,22 +52,11 @@ class ConvPrimaryCapsules(nn.Module):
         self.bias = nn.Parameter(torch.full((types, size), 0.1))
         # Cut at two deviations and not widened, as the original program's framework does.
         nn.init.trunc_normal_(self.weight, std=0.1, a=-0.2, b=0.2)
-        for name, basis in spectral_bases(maps, kernel, stride)._asdict().items():
-            self.register_buffer(name, basis, persistent=False)
 
     def forward(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b i d"]:
-        convolved = self._convolve(features).permute(0, 2, 3, 1).unflatten(3, (self.types, self.size))
-        return self.squash(convolved / self.types + self.bias).flatten(1, 3)
+        return self.as_capsules(F.conv2d(features, self.weight, stride=self.stride))
 
-    def _convolve(self, features: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o h2 w2"]:
-        if (
-            self.training
-            and len(features) >= SPECTRAL_BATCH
-            and features.device.type == "cpu"
-            and features.dtype == torch.float32
-            and not torch.is_autocast_enabled("cpu")
-            and not torch.compiler.is_compiling()
-        ):
-            bases = SpectralBases(*(self.get_buffer(name) for name in SpectralBases._fields))
-            return spectral_convolution(features, self.weight, self.stride, bases)
-        return F.conv2d(features, self.weight, stride=self.stride)
+    def as_capsules(self, convolved: Float[Tensor, "b o h2 w2"]) -> Float[Tensor, "b i d"]:
+        """All but the convolution."""
+        by_type = convolved.permute(0, 2, 3, 1).unflatten(3, (self.types, self.size))
+        return self.squash(by_type / self.types + self.bias).flatten(1, 3)

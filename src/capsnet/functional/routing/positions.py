@@ -47,7 +47,7 @@ def softmax_over_positions(
     """The softmax of each child over all places that see it."""
     # The types of a position first: what remains to be taken together over positions is as small as the children.
     top = over_children(logits.detach().amax(dim=2), seen, children, "amax")
-    mass = (logits - top.unsqueeze(2)).exp()
+    mass = (logits - top.unsqueeze(2)).exp_()
     return mass * over_children(mass.sum(dim=2), seen, children, "sum").reciprocal().unsqueeze(2)
 
 

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import conv2d
 
-from capsnet.functional.spectral import SpectralBases, spectral_bases, spectral_convolution
+from capsnet.kernels import accelerate, spectral
+from capsnet.kernels.spectral import SpectralBases, spectral_bases, spectral_convolution
+from capsnet.layers import ConvPrimaryCapsules
 
 
 def double(bases: SpectralBases) -> SpectralBases:
@@ -63,3 +65,36 @@ def test_its_gradients_are_the_direct_sums():
     spectral = torch.autograd.grad(spectral_convolution(images, weight, 2, bases), (images, weight), gradient)
     for one, other in zip(direct, spectral, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("maps", [(20, 20), (13, 16)])
+def test_large_training_batches_give_the_same_capsules_and_gradients(maps, monkeypatch):
+    layer = accelerate(ConvPrimaryCapsules(6, maps, types=4, size=8))
+    features = torch.rand(spectral._BATCH, 6, *maps)
+    results, convolve, used = [], spectral.spectral_convolution, []
+    monkeypatch.setattr(
+        spectral, "spectral_convolution", lambda *given: used.append(True) or convolve(*given)
+    )
+    for training in (True, False):
+        layer.train(training).zero_grad()
+        capsules = layer(features)
+        capsules.square().sum().backward()
+        results.append((capsules, layer.weight.grad.clone(), layer.bias.grad.clone()))
+    assert used == [True]
+    for fast, direct in zip(*results, strict=True):
+        torch.testing.assert_close(fast, direct, rtol=1e-4, atol=1e-5)
+
+
+def test_other_number_types_and_compilers_convolve_directly():
+    layer = accelerate(ConvPrimaryCapsules(2, (9, 9), types=2).double())
+    assert layer(torch.rand(spectral._BATCH, 2, 9, 9, dtype=torch.float64)).dtype == torch.float64
+    layer = accelerate(ConvPrimaryCapsules(2, (9, 9), types=2))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.rand(spectral._BATCH, 2, 9, 9)).isfinite().all()
+
+
+def test_large_maps_are_convolved_directly():
+    spectral._bases.cache_clear()
+    layer = accelerate(ConvPrimaryCapsules(1, (80, 80), types=1, size=1))
+    layer(torch.rand(spectral._BATCH, 1, 80, 80))
+    assert spectral._bases.cache_info().currsize == 0
