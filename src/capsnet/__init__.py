@@ -3,6 +3,10 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from capsnet.waiting import bound_spinning
+
+bound_spinning()  # before torch is loaded
+
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:

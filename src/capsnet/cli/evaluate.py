@@ -6,7 +6,7 @@ from rich.progress import Progress
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
+from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, choose_kernels, parse_pairs
 from capsnet.errors import CapsNetError
 
 
@@ -20,6 +20,7 @@ def evaluate(
     data_options: Pairs = (),
     device: str = "auto",
     threads: Maybe[int] = None,
+    kernels: Maybe[Kernels] = None,
     data_dir: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
@@ -33,6 +34,7 @@ def evaluate(
         data_options: The data set's own options, such as views=azimuth_familiar; they override those of training.
         device: auto, cpu, cuda or mps.
         threads: The number of CPU threads; all by default.
+        kernels: off computes everything by PyTorch's own operations; auto by default.
         data_dir: The folder to look for data sets in first.
         json: Print one JSON document.
     """
@@ -45,6 +47,7 @@ def evaluate(
     if patches < 1:
         raise CapsNetError(f"--patches is at least 1; got {patches}.")
     set_threads(threads)
+    choose_kernels(kernels)
     where = choose_device(device)
     options = parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
     opened = open_weights(weights, dataset, data_dir=data_dir, **options)

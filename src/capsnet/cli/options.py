@@ -1,16 +1,18 @@
 """Kinds of options that commands share, so that their help reads well."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from tyro.conf import Positional, arg
 
 from capsnet.errors import CapsNetError
 
 T = TypeVar("T")
+Kernels = Literal["auto", "off"]
 
 # The help text says what happens when it is left out; "(default: None)" after it would say nothing.
 Maybe = Annotated[T | None, arg(help_behavior_hint="")]
@@ -18,6 +20,12 @@ Flag = Annotated[bool, arg(help_behavior_hint="")]
 Pairs = Annotated[tuple[str, ...], arg(metavar="KEY=VALUE ...", help_behavior_hint="")]
 Names = Positional[Annotated[tuple[str, ...], arg(help_behavior_hint="")]]
 Files = Positional[Annotated[tuple[Path, ...], arg(help_behavior_hint="")]]
+
+
+def choose_kernels(mode: Kernels | None) -> None:
+    """Switch `capsnet.kernels` on or off, for this process and for those that it starts."""
+    if mode is not None:
+        os.environ["CAPSNET_KERNELS"] = mode
 
 
 def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:

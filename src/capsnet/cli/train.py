@@ -9,7 +9,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
+from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, choose_kernels, parse_pairs
 from capsnet.config import Config
 from capsnet.data.registry import usual_hold_out
 from capsnet.errors import CapsNetError
@@ -49,6 +49,7 @@ def train(
     config: Maybe[Path] = None,
     device: str = "auto",
     threads: Maybe[int] = None,
+    kernels: Maybe[Kernels] = None,
     precision: Maybe[Literal["float32", "bf16"]] = None,
     compile: Flag = False,
     data_dir: Maybe[Path] = None,
@@ -84,6 +85,7 @@ def train(
         config: A run's config.json, to run it again; the options given beside it count.
         device: auto, cpu, cuda or mps.
         threads: Of the CPU; all when left out.
+        kernels: off computes everything by PyTorch's own operations; auto by default.
         precision: bf16 runs convolutions and the decoder in bfloat16 while training, nearly twice as fast on processors with
             instructions for it (lscpu lists avx512_bf16 or amx_bf16); all else, and every evaluation, stays in float32.
         compile: With torch.compile.
@@ -93,6 +95,7 @@ def train(
         save_every: Seconds between states that a killed run can continue from.
         json: End with one JSON document on stdout.
     """
+    choose_kernels(kernels)
     asked: dict[str, Any] = {
         "seed": seed,
         "limit": limit,

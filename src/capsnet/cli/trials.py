@@ -12,7 +12,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
+from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, choose_kernels, parse_pairs
 from capsnet.cli.train import settings_from_names
 from capsnet.errors import CapsNetError
 
@@ -48,6 +48,7 @@ def trials(
     data_options: Pairs = (),
     device: str = "auto",
     threads: Maybe[int] = None,
+    kernels: Maybe[Kernels] = None,
     precision: Literal["float32", "bf16"] = "float32",
     data_dir: Maybe[Path] = None,
     out: Maybe[Path] = None,
@@ -84,6 +85,7 @@ def trials(
         data_options: The data set's own, such as views=azimuth.
         device: auto, cpu, cuda or mps.
         threads: Of each trial; the cores divided by --jobs, or --cpus-per-trial, when left out.
+        kernels: off computes everything by PyTorch's own operations; auto by default.
         precision: float32 or bf16, as for `capsnet train`.
         data_dir: Where data sets are looked for first.
         out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
@@ -99,6 +101,7 @@ def trials(
         from capsnet.data import get_dataset_info
 
         get_dataset_info(dataset)
+    choose_kernels(kernels)
     config = settings_from_names(dataset, model, recipe)
     get_entry(config.model)
     changes: dict[str, Any] = {

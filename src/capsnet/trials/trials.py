@@ -7,6 +7,7 @@ was. Where it is trained is the engine's: processes of this machine (trial_proce
 
 import contextlib
 import csv
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,6 +125,8 @@ def run_trials(
     threads = config.threads or engine.threads
     write_json(folder / CONFIG, replace(config, threads=threads).to_dict())
     options = ["--save-every", str(save_every), "--threads", str(threads)]
+    if mode := os.environ.get("CAPSNET_KERNELS"):  # other machines have another environment
+        options += ["--kernels", mode]
     if data_dir:
         options += ["--data-dir", str(data_dir)]
     with stopping(trials):

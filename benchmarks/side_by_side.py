@@ -1,0 +1,117 @@
+"""How two trainings on the same cores slow each other down, for several settings of how waiting threads spin.
+
+In GNU's OpenMP, which PyTorch brings on Linux, threads that wait for work spin for a while before they sleep. That is best for
+a process alone, but takes the cores from another one. Each setting trains alone and then beside a second process, in turn, for
+several rounds. The aim is at least 95 % of the default's speed alone and at least 90 % of half that speed for each of two at
+once. See README.md for how a number is taken.
+
+    python benchmarks/side_by_side.py [--threads 2] [--seconds 8] [--rounds 5] [--spins 300000 20000 2000] [--record]
+
+300,000 turns are OpenMP's own default; `passive` sets OMP_WAIT_POLICY. `--record` keeps the numbers in results/benchmarks.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from capsnet.files import write_json
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks" / "side_by_side.json"
+DEFAULT = "300000"
+# Trains; told on stdin that all processes do, counts images for some seconds, and goes on until it is stopped, so that nobody
+# else is measured alone.
+PROGRAM = """
+import dataclasses, sys, tempfile, threading, time
+from pathlib import Path
+from capsnet.config import Config
+from capsnet.train.loop import train
+from capsnet.train.progress import Silent
+from capsnet.train.recipes import get_recipe
+
+seconds, threads, batch = float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+told = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
+
+class Watch(Silent):
+    steps, trained, begin, done = 0, 0, None, False
+
+    def step(self, images, loss, rate):
+        self.steps += 1
+        if self.steps == 20:
+            print("ready", flush=True)
+        if not told.is_set() or self.done:
+            return
+        self.begin = self.begin or time.perf_counter()
+        self.trained += images
+        taken = time.perf_counter() - self.begin
+        if taken >= seconds:
+            print((self.trained - images) / taken, flush=True)
+            self.done = True
+
+recipe = dataclasses.replace(get_recipe("quick", "mnist", "efficient_capsnet"), epochs=999, batch_size=batch)
+with tempfile.TemporaryDirectory() as folder:
+    config = Config("mnist", "efficient_capsnet", recipe, validation=0, threads=threads)
+    train(config, Path(folder) / "run", reporter=Watch(), save_every=1e9)
+"""
+
+
+def setting(spin: str) -> dict[str, str]:
+    """The environment of one setting."""
+    plain = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")}
+    return plain | ({"OMP_WAIT_POLICY": "PASSIVE"} if spin == "passive" else {"GOMP_SPINCOUNT": spin})
+
+
+def rates(spin: str, processes: int, options: argparse.Namespace) -> list[float]:
+    """Images/s of each of some trainings at once."""
+    arguments = map(str, (options.seconds, options.threads, options.batch))
+    command, pipe = [sys.executable, "-c", PROGRAM, *arguments], subprocess.PIPE
+    started = [
+        subprocess.Popen(command, env=setting(spin), stdin=pipe, stdout=pipe, text=True)
+        for _ in range(processes)
+    ]
+    try:
+        assert [process.stdout.readline() for process in started] == ["ready\n"] * processes
+        for process in started:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        return [float(process.stdout.readline()) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument(
+        "--spins", nargs="+", default=[DEFAULT, "50000", "20000", "10000", "5000", "2000", "passive"]
+    )
+    parser.add_argument("--record", action="store_true")
+    options = parser.parse_args()
+    taken: dict[str, dict[str, list[float]]] = {s: {"alone": [], "each of two": []} for s in options.spins}
+    for _ in range(options.rounds):
+        for spin, found in taken.items():
+            found["alone"] += rates(spin, 1, options)
+            found["each of two"] += rates(spin, 2, options)
+    medians = {s: {k: statistics.median(v) for k, v in found.items()} for s, found in taken.items()}
+    best = medians[DEFAULT]["alone"] if DEFAULT in medians else max(m["alone"] for m in medians.values())
+    for spin, median in medians.items():
+        print(
+            f"{spin:>8}: alone {median['alone']:6.0f} images/s, {100 * median['alone'] / best:5.1f} %; each of two "
+            f"{median['each of two']:6.0f}, {100 * median['each of two'] / (best / 2):5.1f} % of half"
+        )
+    if options.record:
+        load = [round(x, 2) for x in os.getloadavg()]
+        values = {"threads": options.threads, "batch": options.batch, "load_after": load}
+        write_json(RESULTS, {**values, "images_per_second": taken, "medians": medians})
+
+
+if __name__ == "__main__":
+    main()
