@@ -98,6 +98,10 @@ def test_export_and_predict_work(place, named, run_without_shape_checks, capfd, 
     picture = place / "pictures" / CLASSES[1] / "0.png"
     (made,) = run(capfd, "predict", tmp_path / "int8" / "encoder.onnx", picture)
     assert set(made["scores"]) == set(CLASSES)
+    for file in (tmp_path / "int8").iterdir():
+        assert str(place).encode() not in file.read_bytes(), (
+            "a path of this machine in a file that may be given away"
+        )
 
 
 def test_the_data_are_those_of_training(place):

@@ -5,7 +5,8 @@ anything is built from it. Nothing here needs torch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from capsnet.data.preprocessing import Preprocessing
@@ -98,6 +99,14 @@ class Card:
         refuse_equal_classes(self.class_names)
         if self.preprocessing:
             check_preprocessing(Preprocessing.from_dict(self.preprocessing), image_shape)
+
+    def without_places(self) -> "Card":
+        """Return the card for files that leave this machine: paths of your own data and weights become plain names."""
+        kept = {key: value for key, value in self.provenance.items() if key != "place"}
+        for key in ("dataset", "init"):
+            if isinstance(kept.get(key), str):
+                kept[key] = PurePath(kept[key]).name
+        return replace(self, provenance=kept)
 
     def names_of(self, num_classes: int) -> tuple[str, ...]:
         """Return the class names, or their numbers where they are unknown."""

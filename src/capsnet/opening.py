@@ -147,8 +147,7 @@ class OpenedWeights:
         told = self.trained_on
         if told is None or not told.digests or not self._same_place or self._overridden:
             return
-        names = sorted(told.digests.keys() | dataset.digests.keys())
-        changed = [name for name in names if told.digests.get(name) != dataset.digests.get(name)]
+        changed = sorted(k for k, v in dataset.digests.items() if told.digests.get(k, v) != v)
         if changed:
             logger.warning(
                 "The data set '%s' has changed since '%s' was trained on it: %s.",

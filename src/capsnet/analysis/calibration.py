@@ -24,7 +24,7 @@ EPSILON = 1e-6
 
 
 def confidence(scores: Tensor, temperature: float = 1.0, *, exclusive: bool) -> Tensor:
-    """(N, J) -> (N,): the best class's score at a temperature."""
+    """Return the best class's score at a temperature: (N, J) -> (N,)."""
     safe = scores.double().clamp(EPSILON, 1 - EPSILON)
     if exclusive:
         return (safe.log() / temperature).softmax(dim=1).amax(dim=1)

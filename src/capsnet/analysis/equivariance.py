@@ -5,7 +5,7 @@ the share r of the variance that the first principal component has. Eq. 12 sums 
 Uniform random vectors give 25.6 % for 11 samples and 13.5 % for 51, which checks the computation without a network.
 
 A high r says that the capsule moves along a line, not that the line is the same for all images. So, beyond the paper: one
-linear map a class from the capsule to the parameter, fitted on half of the images, and its R squared on the other half.
+linear map per class from the capsule to the parameter, fitted on half of the images, with R squared on the other half.
 
 Letters: N images, K transformed copies of each, D pose size, J classes.
 """
@@ -24,7 +24,7 @@ CHUNK = 50
 
 
 def explained(points: Tensor) -> Tensor:
-    """(N, K, D) -> (N, D): the share of the variance that each principal component has, the largest first."""
+    """Return the share of the variance of each principal component, the largest first: (N, K, D) -> (N, D)."""
     points = points.double()
     centred = points - points.mean(dim=1, keepdim=True)
     covariance = centred.mT @ centred / points.shape[1]
@@ -33,13 +33,13 @@ def explained(points: Tensor) -> Tensor:
 
 
 def random_shares(images: int, copies: int, size: int = 16, seed: int = 0) -> Tensor:
-    """What uniform random vectors give: the table's first row."""
+    """Return the shares of uniform random vectors: the table's first row."""
     generator = torch.Generator().manual_seed(seed)
     return explained(torch.rand(images, copies, size, generator=generator))
 
 
 def true_capsules(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
-    """(N, C, H, W) -> (N, D): the capsule of each image's own class."""
+    """Return the capsule of each image's own class: (N, C, H, W) -> (N, D)."""
     poses = subject.run(images).poses
     return poses[torch.arange(len(labels)), labels]
 
@@ -47,7 +47,7 @@ def true_capsules(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
 def transformed_capsules(
     subject: Subject, images: Tensor, labels: Tensor, values: Tensor, by: Transformation
 ) -> Tensor:
-    """(N, K) values -> (N, K, D): the capsule of each copy of each image."""
+    """Return the capsule of each transformed copy of each image: (N, K) values -> (N, K, D)."""
     n, k = values.shape
     copies = by.apply(images.repeat_interleave(k, dim=0), values.flatten())
     return true_capsules(subject, copies, labels.repeat_interleave(k)).unflatten(0, (n, k))
@@ -56,7 +56,7 @@ def transformed_capsules(
 def shares_table(
     subject: Subject, indices: Tensor, on_images: Callable[[int], None] = lambda n: None
 ) -> dict[str, Tensor]:
-    """For each transformation of the paper's table, (N, D) shares of the variance."""
+    """Return the shares of the variance (N, D) for each transformation of the paper's table."""
     subject.require_capsules()
     found: dict[str, list[Tensor]] = {by.name: [] for by, _ in TABLE}
     for part in indices.split(CHUNK):
@@ -70,7 +70,7 @@ def shares_table(
 
 
 def linear_read_out(subject: Subject, indices: Tensor, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """For each transformation, R squared of a linear map from the capsule, one map a class, on images not fitted to."""
+    """Return R squared of a linear map from the capsule, one map per class, for each transformation, on held-out images."""
     subject.require_capsules()
     generator = torch.Generator().manual_seed(seed)
     batch = subject.batch(indices)
@@ -105,7 +105,7 @@ def linear_read_out(subject: Subject, indices: Tensor, seed: int = 0) -> dict[st
 
 
 def residuals(fit_x: Tensor, fit_y: Tensor, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Squares left by a least-squares fit, and squares about the mean, both on the second set."""
+    """Return the residual squares of a least-squares fit, and the squares about the mean, both on the second set."""
 
     def with_bias(a: Tensor) -> Tensor:
         return torch.cat([a.double(), torch.ones(len(a), 1, dtype=torch.float64)], dim=1)
@@ -116,7 +116,7 @@ def residuals(fit_x: Tensor, fit_y: Tensor, x: Tensor, y: Tensor) -> tuple[float
 
 
 def describe(subject: Subject, indices: Tensor, shares: dict[str, Tensor], seed: int = 0) -> dict[str, Any]:
-    """The table's numbers for JSON: mean, deviation over images, per class, and the cumulative curve."""
+    """Return the table's numbers for JSON: mean, deviation over images, per class, and the cumulative curve."""
     labels = subject.dataset.test.labels[indices]
     whole = len(indices) == len(subject.dataset.test.labels)
     table = {}

@@ -1,4 +1,4 @@
-"""The transformations whose trace in the capsules is looked for, each by one parameter.
+"""The transformations that are looked for in the capsules, each with one parameter.
 
 x, y: shifts in pixels. rotation: degrees, clockwise. scale: a factor. thickness: from -1 (a pixel's ring thinner, by a grey
 erosion) through 0 (as it is) to 1 (a ring thicker, by a dilation), blended in between.
@@ -18,7 +18,7 @@ from capsnet.data.warp import rotation, scaling, warp
 
 
 class Transformation(NamedTuple):
-    """`apply(images, values)` with one value an image; `low` to `high` is the range that is looked at."""
+    """`apply(images, values)` takes one value per image; `low` to `high` is the range that is measured."""
 
     name: str
     apply: Callable[[Tensor, Tensor], Tensor]
@@ -28,7 +28,7 @@ class Transformation(NamedTuple):
 
 
 def move(images: Tensor, matrix: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Under a 2x2 matrix an image, then a shift (x, y) an image, on the same canvas."""
+    """Apply a 2x2 matrix, then a shift (x, y), both one per image, on the same canvas."""
     b, _, height, width = images.shape
     if matrix is None:
         matrix = torch.eye(2, dtype=images.dtype, device=images.device).expand(b, 2, 2)

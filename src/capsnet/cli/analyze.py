@@ -1,6 +1,6 @@
 """`capsnet analyze`: what networks cost, and what their capsules encode.
 
-Each command writes its figures as PNG and SVG, and the numbers behind them as JSON and CSV, into one folder.
+Each command writes its figures as PNG and SVG, and their numbers as JSON and CSV, into one folder.
 """
 
 from pathlib import Path
@@ -21,13 +21,14 @@ Weights = Annotated[
     arg(help="A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist."),
 ]
 OnDataSet = Annotated[
-    Positional[Maybe[str]], arg(help="A data set's name; the one the weights were trained on when left out.")
+    Positional[Maybe[str]],
+    arg(help="A data set's name or path; by default the one the weights were trained on."),
 ]
 Out = Annotated[Path, arg(help="The folder to write into.")]
 Device = Annotated[str, arg(help="auto, cpu, cuda or mps.")]
-Threads = Annotated[Maybe[int], arg(help="Of the CPU; all when left out.")]
-DataDir = Annotated[Maybe[Path], arg(help="Where data sets are looked for first.")]
-Images = Annotated[Maybe[int], arg(help="So many test images, from a seeded shuffle; all when left out.")]
+Threads = Annotated[Maybe[int], arg(help="The number of CPU threads; all by default.")]
+DataDir = Annotated[Maybe[Path], arg(help="The folder to look for data sets in first.")]
+Images = Annotated[Maybe[int], arg(help="The number of test images, from a seeded shuffle; all by default.")]
 Seed = Annotated[int, arg(help="Picks the images.")]
 Json = Annotated[Flag, arg(help="Print one JSON document.")]
 
@@ -55,11 +56,11 @@ def reconstruct(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Draw test images and what decoders make of their capsules.
+    """Draw test images and what decoders reconstruct from their capsules.
 
     Args:
-        beside: More weights, a row each.
-        per_class: Images of each class.
+        beside: More weights, one row each.
+        per_class: The number of images of each class.
     """
     from capsnet.analysis.reconstruct import reconstruct as run
 
@@ -82,12 +83,12 @@ def perturb(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Move each number of an image's capsule and draw what the decoder makes of it; with an animation.
+    """Move each number of an image's capsule and draw what the decoder makes of it, with an animation.
 
     Args:
         image: The test image's number.
-        steps: How many values of each number; odd, so that the middle one is the capsule itself.
-        reach: How far to each side.
+        steps: The number of values for each dimension; odd, so that the middle one is the capsule itself.
+        reach: How far each dimension is moved to either side.
     """
     from capsnet.analysis import perturb as run
 
@@ -118,8 +119,8 @@ def equivariance(
     """Measure how linearly capsules encode shifts and rotations (the paper's table and four panels).
 
     Args:
-        linear_images: Test images for the linear read-out, half to fit and half to measure.
-        record: Also keep the numbers as DIR/equivariance/MODEL.json, for `capsnet reproduce`.
+        linear_images: The number of test images for the linear read-out: half to fit, half to measure.
+        record: Also write the numbers to DIR/equivariance/MODEL.json, for `capsnet reproduce`.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -164,10 +165,10 @@ def errors(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Draw the misclassified test images with all capsule lengths, the surest mistakes first.
+    """Draw the misclassified test images with all capsule lengths, the most confident mistakes first.
 
     Args:
-        most: How many to draw; all are in the CSV file.
+        most: The number of mistakes to draw; the CSV file has all.
     """
     from capsnet.analysis.errors import analyse
 
@@ -189,7 +190,7 @@ def routing(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Draw how primary capsules share their votes: single images, the mean of each class, the log priors."""
+    """Draw the coupling of primary capsules: of single images, the mean of each class, and the log priors."""
     from capsnet.analysis.routing import analyse
 
     subject = _open(weights, dataset, data_dir, device, threads)
@@ -210,7 +211,7 @@ def calibration(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Ask whether the best score is a probability, before and after temperature scaling."""
+    """Measure whether the best score is a probability, before and after temperature scaling."""
     from capsnet.analysis.calibration import analyse
 
     subject = _open(weights, dataset, data_dir, device, threads)
@@ -231,7 +232,7 @@ def _open(
 
 
 def _finish(result: dict[str, Any], subject: "Subject", out: Path, name: str, json: bool) -> None:
-    """Writes NAME.json and tells what was made."""
+    """Write NAME.json and print what was made."""
     from capsnet.files import write_json
 
     whole = {"weights": subject.weights, "model": subject.name, "dataset": subject.dataset.name, **result}

@@ -1,6 +1,6 @@
-"""Two systems side by side: paired over the seeds that both were trained from, and image by image (McNemar).
+"""Two systems compared: paired over the seeds that both were trained from, and image by image (McNemar).
 
-Each is the folder of one run or of `capsnet trials`. Counts of images summed over seeds describe; they are no test,
+Each is the folder of one run or of `capsnet trials`. Counts of images summed over seeds are only descriptive, not a test,
 since the seeds share their images.
 """
 
@@ -19,7 +19,7 @@ SUB_FOLDER = re.compile(r"s\d+")
 
 
 def finished_runs(folder: Path) -> dict[int, Path]:
-    """The finished runs of a run folder (one) or a trials folder (its `sSEED`), by seed."""
+    """Find the finished runs of a run folder (one) or of a trials folder (its `sSEED`), by seed."""
     if (folder / RESULT).is_file():
         return {int(read_json(folder / RESULT)["seed"]): folder}
     if not folder.is_dir():
@@ -32,13 +32,13 @@ def finished_runs(folder: Path) -> dict[int, Path]:
 
 
 def error_keys(result: Mapping[str, Any]) -> list[str]:
-    """The test errors that a result has; MultiMNIST has two, a run that left the test set unread none."""
+    """List the test errors of a result: two for MultiMNIST, none for a run that left the test set unread."""
     errors = (key for key in result if key.startswith("test_") and key.endswith("error_percent"))
     return [key for key in errors if result[key] is not None]
 
 
 def compare(first: Path, second: Path) -> dict[str, Any]:
-    """Differences are first minus second: below zero, the first errs less."""
+    """Compare two systems; differences are first minus second, so below zero the first has fewer errors."""
     a, b = finished_runs(first), finished_runs(second)
     pairs = [(seed, a[seed], b[seed]) for seed in a if seed in b]
     if len(a) == len(b) == 1:  # two single runs are a pair whatever their seeds
@@ -70,7 +70,7 @@ def compare(first: Path, second: Path) -> dict[str, Any]:
 
 
 def mcnemar(seed: int, first: Path, second: Path) -> dict[str, Any]:
-    """The images that only one of two networks gets wrong."""
+    """Count the images that only one of two networks gets wrong."""
     one, two = read_predictions(first), read_predictions(second)
     if not one.same_images(two):
         raise CapsNetError(f"'{first}' and '{second}' were not tested on the same images.")

@@ -15,13 +15,13 @@ from capsnet.registry import create_model
 
 
 def count_parameters(module: nn.Module | None) -> int:
-    """Trainable parameters; running statistics don't count."""
+    """Count trainable parameters; running statistics are not included."""
     return sum(p.numel() for p in module.parameters() if p.requires_grad) if module else 0
 
 
 @torch.no_grad()
 def count_operations(model: CapsuleModel) -> int:
-    """2 x multiply-accumulates of one image through the encoder."""
+    """Count 2 x multiply-accumulates of one image through the encoder."""
     was_training = model.training
     model.eval()
     counter = FlopCounterMode(display=False)
@@ -32,7 +32,7 @@ def count_operations(model: CapsuleModel) -> int:
 
 
 def describe_model(name: str, **shape: Any) -> dict[str, Any]:
-    """A model's shape and cost, as `capsnet models --json` prints them."""
+    """Return a model's shape and cost, as `capsnet models --json` prints them."""
     model = create_model(name, **shape)
     return {
         "name": name,

@@ -33,16 +33,16 @@ class Evaluation:
 
     @property
     def error_percent(self) -> float:
-        """Images with anything wrong; for two classes an image, the pair error."""
+        """The share of images with anything wrong; with two classes per image, the pair error."""
         return round(100 * self.wrong_images / self.images, 6)
 
     @property
     def digit_error_percent(self) -> float:
-        """Classes not found, of all that are there."""
+        """The share of classes that were not found."""
         return round(100 * self.wrong_classes / (self.images * self.classes_per_image), 6)
 
     def named_errors(self, prefix: str = "") -> dict[str, float]:
-        """The error, or the pair and the digit error, under their names."""
+        """Return the error, or the pair and the digit error, by name."""
         if self.classes_per_image == 1:
             return {f"{prefix}error_percent": self.error_percent}
         return {
@@ -51,7 +51,7 @@ class Evaluation:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain values, for JSON."""
         return {"images": self.images, "errors": self.wrong_images, **self.named_errors(), "loss": self.loss}
 
 
@@ -68,13 +68,13 @@ def evaluate(
     shard: tuple[int, int] = (0, 1),
     add_up: Callable[[Sequence[float]], Sequence[float]] = tuple,
 ) -> Evaluation:
-    """Runs the model over the split in evaluation mode.
+    """Run the model over the split in evaluation mode.
 
     Args:
         patches: crops of each image whose scores are averaged; 1 is the centre crop.
-        on_batch: hears how many images each batch had.
-        on_scores: hears each batch's scores (B, J) and classes (B, K).
-        shard: (n, of how many) processes that take turns at the batches; `add_up` gives the sums over all of them.
+        on_batch: is called with the number of images of each batch.
+        on_scores: is called with each batch's scores (B, J) and classes (B, K).
+        shard: (process, processes), which take turns at the batches; `add_up` returns sums over all processes.
     """
     if not len(split.labels):
         raise ValueError("cannot evaluate an empty split")

@@ -11,7 +11,7 @@ from capsnet.models.base import Output
 
 
 def patch_batches(dataset: DataSet, split: Split, batch_size: int, n: int) -> Iterator[Batch]:
-    """Batches whose images are the first crop of every image, then the second of every image, and so on."""
+    """Yield batches with the first crop of every image, then the second of every image, and so on."""
     per_batch = max(1, batch_size // n)
     for images, labels in zip(split.images.split(per_batch), split.labels.split(per_batch), strict=True):
         crops = patches(images, dataset.preprocessing, n)
@@ -19,7 +19,7 @@ def patch_batches(dataset: DataSet, split: Split, batch_size: int, n: int) -> It
 
 
 def average_patches(output: Output, n: int) -> Output:
-    """One output an image from one a crop; logits become those of the mean probability."""
+    """Average the crops' outputs for each image; logits become those of the mean probability."""
     poses, scores = (part.unflatten(0, (n, -1)).mean(dim=0) for part in (output.poses, output.scores))
     logits = scores.clamp_min(1e-12).log() if output.logits is not None else None
     return Output(poses, scores, None, logits)

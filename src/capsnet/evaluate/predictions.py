@@ -34,35 +34,35 @@ class Predictions(NamedTuple):
     classes: Tensor
 
     def wrong(self) -> Tensor:
-        """Which images have anything wrong (N,): the K best scores are not the K classes."""
+        """Return which images have anything wrong (N,): the K best scores are not the K classes."""
         k = self.classes.shape[1]
         found = self.scores.topk(k, dim=1).indices.sort(dim=1).values
         return (found != self.classes.sort(dim=1).values).any(dim=1)
 
     def wrong_classes(self) -> int:
-        """How many classes were not found."""
+        """Count the classes that were not found."""
         k = self.classes.shape[1]
         found = torch.zeros_like(self.scores).scatter_(1, self.scores.topk(k, dim=1).indices, 1.0)
         return int(self.classes.numel() - found.gather(1, self.classes).sum())
 
     def error_percent(self) -> float:
-        """Images with anything wrong; for two classes an image, the pair error."""
+        """Return the share of images with anything wrong; with two classes per image, the pair error."""
         return round(100 * int(self.wrong().sum()) / len(self.classes), 6)
 
     def named_errors(self) -> dict[str, float]:
-        """The error, or the pair and the digit error, under their names."""
+        """Return the error, or the pair and the digit error, by name."""
         if self.classes.shape[1] == 1:
             return {"error_percent": self.error_percent()}
         digits = round(100 * self.wrong_classes() / self.classes.numel(), 6)
         return {"pair_error_percent": self.error_percent(), "digit_error_percent": digits}
 
     def same_images(self, other: "Predictions") -> bool:
-        """Whether both are of the same images, as far as their classes tell."""
+        """Tell whether both are of the same images, as far as their classes show."""
         return torch.equal(self.classes, other.classes)
 
 
 class Recorder:
-    """Gathers what `evaluate` sees, up to `MOST` images."""
+    """Collects the scores that `evaluate` computes, up to `MOST` images."""
 
     def __init__(self) -> None:
         self.scores: list[Tensor] = []
@@ -79,13 +79,13 @@ class Recorder:
         return Predictions(torch.cat(self.scores), torch.cat(self.classes).long())
 
     def write(self, folder: Path) -> None:
-        """Keeps them in a run's folder."""
+        """Write them into a run's folder."""
         tensors = {"scores": torch.cat(self.scores)[:MOST], "classes": torch.cat(self.classes)[:MOST]}
         atomic_write(folder / FILE, to_bytes(tensors))
 
 
 def read_predictions(folder: Path) -> Predictions:
-    """What a run kept."""
+    """Read the predictions that a run kept."""
     try:
         tensors = load_file(folder / FILE)
         return Predictions(tensors["scores"], tensors["classes"].long())
@@ -101,10 +101,10 @@ def read_predictions(folder: Path) -> Predictions:
 def predict_test(
     model: CapsuleModel, dataset: DataSet, *, batch_size: int = BATCH, patches: int = 1
 ) -> Predictions:
-    """The same for a model in hand: its scores on the whole test set, or its first `MOST` images.
+    """Return a model's scores on the whole test set, or on its first `MOST` images.
 
     Args:
-        patches: crops of each image whose scores are averaged, for data sets that are cropped.
+        patches: average the scores over this many crops of each image, for cropped data sets.
     """
     model.eval()
     device, recorder = next(model.parameters()).device, Recorder()

@@ -1,4 +1,4 @@
-"""What numbers from several seeds say: a summary with a bootstrap interval, and two tests for two systems.
+"""Statistics over several seeds: a summary with a bootstrap interval, and two tests that compare two systems.
 
 The interval is the percentile bootstrap of the mean (Efron 1979). Two systems trained from the same seeds are compared by
 flipping the signs of their differences, exactly up to `EXACT` seeds (Fisher 1935); two networks on the same images by
@@ -18,7 +18,10 @@ SEED = 0
 
 
 def summarise(values: Sequence[float]) -> dict[str, Any]:
-    """Count, mean, deviation (of a sample; None for one), min, max, and the interval of the mean (None for one)."""
+    """Return count, mean, sample deviation, min, max and the mean's interval.
+
+    Of one value, the deviation and the interval are None.
+    """
     numbers = np.asarray(values, dtype=np.float64)
     several = len(numbers) > 1
     return {
@@ -33,7 +36,7 @@ def summarise(values: Sequence[float]) -> dict[str, Any]:
 
 
 def bootstrap_interval(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> list[float]:
-    """Where the mean of as many values, drawn with replacement, falls in `level` of the draws."""
+    """Return the interval that holds the mean in `level` of the draws of as many values, with replacement."""
     numbers = np.asarray(values, dtype=np.float64)
     rows = np.random.default_rng(SEED).integers(0, len(numbers), (DRAWS, len(numbers)))
     means = numbers[rows].mean(axis=1)
@@ -41,7 +44,7 @@ def bootstrap_interval(values: Sequence[float] | np.ndarray, level: float = LEVE
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """How often random signs make the mean difference at least as large as it is; two-sided."""
+    """Return how often random signs make the mean difference at least as large as it is; two-sided."""
     d = np.asarray(differences, dtype=np.float64)
     n = len(d)
     if n <= EXACT:
@@ -55,7 +58,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 
 def mcnemar_p(only_first_wrong: int, only_second_wrong: int) -> float:
-    """Whether two networks err equally often, from the images that only one of them gets wrong; exact, two-sided."""
+    """Test whether two networks err equally often, from the images that only one of them gets wrong; exact, two-sided."""
     n, k = only_first_wrong + only_second_wrong, min(only_first_wrong, only_second_wrong)
     tail = sum(math.comb(n, i) for i in range(k + 1)) / 2**n
     return min(1.0, 2 * tail)

@@ -1,4 +1,4 @@
-"""ONNX Runtime in torch's place, so that `evaluate` tests a file exactly as it tests a model."""
+"""Run an exported encoder behind a model's interface, so that `evaluate` tests a file exactly as it tests a model."""
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from capsnet.models.base import CapsuleModel, Output
 
 
 class RuntimeModel(CapsuleModel):
-    """An encoder's file behind a model's interface; `like` is the model that it was made from."""
+    """An exported encoder with a model's interface; `like` is the model that it was exported from."""
 
     def __init__(self, encoder: bytes, like: CapsuleModel) -> None:
         super().__init__(like.encoder, None, like.image_shape)
@@ -32,5 +32,5 @@ class RuntimeModel(CapsuleModel):
 
 
 def evaluate_file(encoder: bytes, like: CapsuleModel, dataset: DataSet) -> Evaluation:
-    """The encoder's errors on the whole test set."""
+    """Test an exported encoder on the whole test set."""
     return evaluate(RuntimeModel(encoder, like), dataset, dataset.test)

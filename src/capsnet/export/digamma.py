@@ -14,7 +14,7 @@ SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240)
 
 
 def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """What torch's exporter is told beside what it knows."""
+    """Return the translations that torch's exporter lacks."""
     from onnxscript import opset20 as op
 
     def digamma(x: Any) -> Any:

@@ -13,7 +13,7 @@ from capsnet.export.graph import Graph, attribute
 
 
 def einsums_to_products(model: onnx.ModelProto) -> int:
-    """Rewrites every einsum of a tensor with a constant; gives how many there were."""
+    """Rewrite every einsum of a tensor with a constant; return how many there were."""
     rewritten = 0
     while (output := _next_einsum(Graph(model))) is not None:
         graph = Graph(model)
@@ -97,7 +97,7 @@ def _product(graph: Graph, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def _each(count: int, letters: list[str]) -> list[int]:
-    """No axis at all for the products' count when there is one product only."""
+    """Leave out the axis that counts the products when there is only one."""
     return [count] if letters else []
 
 

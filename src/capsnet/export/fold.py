@@ -15,7 +15,7 @@ ACTIVATIONS = ("Relu", "LeakyRelu")
 
 
 def fold_batch_norms(model: onnx.ModelProto) -> int:
-    """Folds every batch normalisation between two convolutions; gives how many there were."""
+    """Fold every batch normalisation between two convolutions; return how many there were."""
     folded = 0
     while (norm := _next_norm(Graph(model))) is not None:
         _fold(Graph(model), norm)
@@ -24,7 +24,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> int:
 
 
 def _next_norm(graph: Graph) -> str | None:
-    """The output name of a batch normalisation that can be folded."""
+    """Return the output name of a batch normalisation that can be folded."""
     for node in graph.proto.node:
         if node.op_type == "BatchNormalization" and _neighbours(graph, node) is not None:
             return node.output[0]
@@ -34,7 +34,7 @@ def _next_norm(graph: Graph) -> str | None:
 def _neighbours(
     graph: Graph, norm: onnx.NodeProto
 ) -> tuple[onnx.NodeProto, onnx.NodeProto, onnx.NodeProto] | None:
-    """The convolution and the activation before, and the convolution after, if nothing else reads what is in between."""
+    """Return the convolution and the activation before, and the convolution after, if nothing else reads in between."""
     activation = graph.makers.get(norm.input[0])
     if activation is None or activation.op_type not in ACTIVATIONS:
         return None

@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 
 class Graph:
-    """A view of a model's graph, made anew after each change of its nodes."""
+    """A view of a model's graph; make a new one after each change of its nodes."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.proto = model.graph
@@ -22,16 +22,16 @@ class Graph:
         self.outputs = {output.name for output in self.proto.output}
 
     def array(self, name: str) -> np.ndarray:
-        """A constant's values."""
+        """Return a constant's values."""
         return numpy_helper.to_array(self.constants[name])
 
     def only_user(self, name: str) -> onnx.NodeProto | None:
-        """The node that alone reads a tensor; None when there are others, or when it is an output."""
+        """Return the only node that reads a tensor; None when there are several, or when it is an output."""
         users = self.users[name]
         return users[0] if len(users) == 1 and name not in self.outputs else None
 
     def add_constant(self, name: str, values: np.ndarray) -> str:
-        """A new constant, named after `name` but like no other."""
+        """Add a constant; its name begins with `name` and is unique."""
         unique = name
         while unique in self.constants or unique in self.makers:
             unique += "_"
@@ -41,7 +41,7 @@ class Graph:
         return unique
 
     def replace_nodes(self, node: onnx.NodeProto, new: list[onnx.NodeProto]) -> None:
-        """`new` in the place of `node`; the order of nodes is the order of computing."""
+        """Replace `node` by `new`; the order of nodes is the order of computation."""
         nodes: list[onnx.NodeProto] = []
         for other in self.proto.node:
             nodes.extend(new if other is node else [other])
@@ -51,7 +51,7 @@ class Graph:
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    """An attribute's value."""
+    """Return an attribute's value."""
     for found in node.attribute:
         if found.name == name:
             return onnx.helper.get_attribute_value(found)
@@ -59,7 +59,7 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 
 
 def fold_constant_reshapes(model: onnx.ModelProto) -> None:
-    """Constants in their final shape: the exporter leaves a reshape where it has repeated one."""
+    """Give constants their final shape: the exporter leaves a reshape after those that it repeats."""
     for name in [node.output[0] for node in model.graph.node if node.op_type == "Reshape"]:
         graph = Graph(model)
         node = graph.makers[name]
@@ -75,7 +75,7 @@ def fold_constant_reshapes(model: onnx.ModelProto) -> None:
 
 
 def drop_unused_constants(model: onnx.ModelProto) -> None:
-    """Constants that no node reads any more."""
+    """Remove constants that no node reads any more."""
     used = {name for node in model.graph.node for name in node.input} | {o.name for o in model.graph.output}
     kept = [tensor for tensor in model.graph.initializer if tensor.name in used]
     copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
@@ -84,7 +84,7 @@ def drop_unused_constants(model: onnx.ModelProto) -> None:
 
 
 def strip(model: onnx.ModelProto) -> None:
-    """Takes off what the exporter notes about itself: source paths, stack traces, module names, intermediate shapes."""
+    """Remove the exporter's notes: source paths, stack traces, module names, intermediate shapes."""
     model.doc_string = model.graph.doc_string = ""
     model.graph.name = "capsnet"
     del model.metadata_props[:]

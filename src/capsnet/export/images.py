@@ -3,6 +3,9 @@
 Letters: N images, C x H x W image.
 """
 
+import logging
+from pathlib import PurePath
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,6 +18,8 @@ from capsnet.opening import OpenedWeights
 PARITY_IMAGES = 256
 CALIBRATION_IMAGES = 512
 
+logger = logging.getLogger("capsnet.export")
+
 
 def find_dataset(opened: OpenedWeights, *, required: bool) -> tuple[DataSet | None, str]:
     """Return the data set of opened weights, or the reason why there is none; nothing is downloaded unless it is required."""
@@ -22,13 +27,14 @@ def find_dataset(opened: OpenedWeights, *, required: bool) -> tuple[DataSet | No
         return None, "the weights don't say what they were trained on"
     try:
         if not required and not opened.data_is_here:
-            return None, f"the data set '{opened.dataset_name}' is not on this machine"
+            return None, f"the data set '{PurePath(opened.dataset_name).name}' is not on this machine"
         return opened.dataset, ""
     except CapsNetError as error:
         if required:
             raise
-        sentence = str(error).rstrip(".")
-        return None, sentence[:1].lower() + sentence[1:]
+        logger.warning("%s", error)
+        # The card repeats this reason, and must not name paths of this machine.
+        return None, "the weights' own data set cannot be used here"
 
 
 def parity_images(
@@ -40,7 +46,7 @@ def parity_images(
         return torch.rand(PARITY_IMAGES, *model.image_shape, generator=generator), f"random, since {why_not}"
     rows = torch.arange(min(PARITY_IMAGES, len(dataset.test.labels)))
     batch = next(dataset.evaluation_batches(dataset.test.select(rows), PARITY_IMAGES))
-    return batch.images[:PARITY_IMAGES], f"{dataset.name} test"
+    return batch.images[:PARITY_IMAGES], f"{PurePath(dataset.name).name} test"
 
 
 def calibration_images(dataset: DataSet) -> Float[Tensor, "n c h w"]:

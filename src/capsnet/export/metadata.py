@@ -21,7 +21,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class FileCard:
-    """A model's architecture and card, which of its parts a file computes, and in which format."""
+    """A model's architecture and card, the part of it that a file computes, and the file's format."""
 
     architecture: Architecture
     card: Card
@@ -29,7 +29,7 @@ class FileCard:
     format: str
 
     def to_metadata(self) -> dict[str, str]:
-        """Entries for an ONNX file."""
+        """Return the entries for an ONNX file."""
         card = self.card.to_dict()
         rest = {
             "format_version": FORMAT_VERSION,
@@ -52,7 +52,7 @@ class FileCard:
 
     @classmethod
     def from_metadata(cls, entries: Mapping[str, str], file: str) -> "FileCard":
-        """From an ONNX file's entries; a file of another program is an error that says so."""
+        """Read an ONNX file's entries; refuse a file of another program, and metadata that contradict each other."""
         if "card" not in entries:
             raise CapsNetError(
                 f"'{file}' was not written by capsnet export: it does not say what its classes are."
@@ -80,7 +80,7 @@ class FileCard:
 
 
 def write_metadata(model: "onnx.ModelProto", card: FileCard) -> None:
-    """Puts the card into a file's metadata, in place of what is there."""
+    """Write the card into a file's metadata, replacing what is there."""
     del model.metadata_props[:]
     for key, value in card.to_metadata().items():
         entry = model.metadata_props.add()

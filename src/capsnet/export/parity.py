@@ -1,4 +1,4 @@
-"""Does a file compute what torch computes? Judged before it is kept.
+"""Does a file compute what torch computes? It is compared before it is kept.
 
 Each output of each image is compared on its own: the largest difference as a share of that output's largest value.
 
@@ -20,7 +20,7 @@ TOLERANCE = 1e-4
 
 @torch.inference_mode()
 def torch_outputs(model: CapsuleModel, images: Float[Tensor, "n c h w"]) -> dict[str, np.ndarray]:
-    """What the files should give, and the class that each image is reconstructed by."""
+    """Return what the files should compute, and the class that each image is reconstructed from."""
     output = model(images)
     classes = output.scores.argmax(dim=1)
     outputs = {SCORES: output.scores, POSES: output.poses, CLASSES: classes}
@@ -30,7 +30,7 @@ def torch_outputs(model: CapsuleModel, images: Float[Tensor, "n c h w"]) -> dict
 
 
 def relative_difference(got: np.ndarray, expected: np.ndarray) -> float:
-    """Over all images, the worst of (largest difference / largest value) within an image; not finite is infinitely wrong."""
+    """Return the largest over all images of (largest difference / largest value) within an image; infinite if not finite."""
     if got.shape != expected.shape or not np.isfinite(got).all():
         return float("inf")
     axes = tuple(range(1, expected.ndim))
@@ -40,7 +40,7 @@ def relative_difference(got: np.ndarray, expected: np.ndarray) -> float:
 
 
 def compare(file: bytes, expected: dict[str, np.ndarray], images: np.ndarray) -> dict[str, float]:
-    """For each output of a file, how far it is from torch's; all at once and, for the batch's sake, the first image alone."""
+    """Return how far each output of a file is from torch's, for all images at once and for the first one alone."""
     session = open_session(file)
     known = {**expected, IMAGES: images}
     outputs = [item.name for item in session.get_outputs()]
@@ -53,7 +53,7 @@ def compare(file: bytes, expected: dict[str, np.ndarray], images: np.ndarray) ->
 
 
 def check(differences: dict[str, dict[str, float]], model_name: str) -> None:
-    """Refuses files, by part, that differ from torch by more than the tolerance."""
+    """Refuse files that differ from torch by more than the tolerance."""
     for part, outputs in differences.items():
         for name, difference in outputs.items():
             if not difference <= TOLERANCE:

@@ -16,7 +16,7 @@ IMAGES, SCORES, POSES, RECONSTRUCTION, CLASSES = "images", "scores", "poses", "r
 
 
 def cut(whole: onnx.ModelProto) -> dict[str, onnx.ModelProto]:
-    """The files' graphs by name; no decoder where there is none."""
+    """Return the files' graphs by name; a model without a decoder has none."""
     extractor = utils.Extractor(whole)
     outputs = {output.name for output in whole.graph.output}
     parts = {"encoder": extractor.extract_model([IMAGES], [SCORES, POSES])}
@@ -37,7 +37,7 @@ def cut(whole: onnx.ModelProto) -> dict[str, onnx.ModelProto]:
 
 
 def reaches(model: onnx.ModelProto, start: str, end: str) -> bool:
-    """Whether the tensor `end` is computed from `start`."""
+    """Tell whether the tensor `end` is computed from `start`."""
     graph = Graph(model)
     waiting, seen = [end], set()
     while waiting:

@@ -1,4 +1,4 @@
-"""int8 by static quantisation: the weights of convolutions, votes and dense layers, and what flows into them.
+"""int8 by static quantisation of the weights of convolutions, votes and dense layers, and of their inputs.
 
 ONNX Runtime's quantiser, with these choices:
 
@@ -40,7 +40,7 @@ BATCH = 64
 
 
 class ImageReader(CalibrationDataReader):
-    """Gives the quantiser a batch at a time."""
+    """Feeds the quantiser one batch at a time."""
 
     def __init__(self, images: Float[np.ndarray, "n c h w"]) -> None:
         self.batches = iter([images[n : n + BATCH] for n in range(0, len(images), BATCH)])
@@ -51,7 +51,7 @@ class ImageReader(CalibrationDataReader):
 
 
 def quantise(model: onnx.ModelProto, images: Float[np.ndarray, "n c h w"]) -> onnx.ModelProto:
-    """The graph with int8 weights, calibrated on `images` as the model takes them."""
+    """Return the graph with int8 weights, calibrated on `images` as the model takes them."""
     graph = Graph(model)
     layers = [n for n in graph.proto.node if n.op_type in WEIGHTED and n.input[1] in graph.constants]
     activations = [
@@ -90,7 +90,7 @@ def quantise(model: onnx.ModelProto, images: Float[np.ndarray, "n c h w"]) -> on
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the quantiser's advice to run a preparation that fails on graphs of torch's exporter."""
+    """Silence the quantiser's advice to run a preparation that fails on graphs of torch's exporter."""
     logger = logging.getLogger()
     level = logger.level
     logger.setLevel(logging.ERROR)

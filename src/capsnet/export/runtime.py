@@ -20,7 +20,7 @@ NEEDED = "ONNX files need ONNX Runtime, which is not installed: pip install 'cap
 
 
 def open_session(file: str | Path | bytes, threads: int | None = None) -> "InferenceSession":
-    """A session on the CPU; `threads` is all cores when None."""
+    """Open a session on the CPU; `threads=None` uses all cores."""
     try:
         import onnxruntime
     except ImportError:
@@ -44,7 +44,7 @@ class OnnxModel:
 
     Args:
         file: encoder.onnx, decoder.onnx or model.onnx.
-        threads: all cores when None.
+        threads: None uses all cores.
     """
 
     def __init__(self, file: str | Path, threads: int | None = None) -> None:
@@ -73,5 +73,5 @@ class OnnxModel:
         return self.card.names_of(self.architecture.num_classes)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """All outputs by name."""
+        """Compute all outputs, by name."""
         return dict(zip(self.outputs, self.session.run(None, dict(inputs)), strict=True))

@@ -25,7 +25,7 @@ OPSET = 20
 
 
 class Whole(nn.Module):
-    """What a file computes. The class reconstructed is the best-scored one, an output so that a cut can be made there."""
+    """What a file computes. The reconstructed class, the best-scored one, is an output so that the graph can be cut there."""
 
     def __init__(self, model: CapsuleModel) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Whole(nn.Module):
 
 
 def trace(model: CapsuleModel) -> onnx.ModelProto:
-    """The model in evaluation mode as an ONNX graph with a free batch size, as the exporter leaves it."""
+    """Return the model in evaluation mode as an ONNX graph with any batch size, as the exporter writes it."""
     names = [SCORES, POSES] if model.decoder is None else [SCORES, POSES, RECONSTRUCTION, CLASSES]
     # Two images, since the exporter takes a batch of one for a constant.
     example = torch.zeros(2, *model.image_shape)
@@ -71,7 +71,7 @@ def trace(model: CapsuleModel) -> onnx.ModelProto:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the exporter's remarks on torch's own deprecated parts and on packages that we don't use."""
+    """Silence the exporter's remarks on deprecated parts of torch and on packages that are not used here."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

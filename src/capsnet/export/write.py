@@ -1,6 +1,6 @@
-"""`capsnet export`: traced, checked against torch, quantised where asked for, tested, and only then kept.
+"""`capsnet export`: trace, compare with torch, quantise if asked to, test, and only then keep the files.
 
-The folder appears whole or not at all: encoder.onnx, decoder.onnx (where there is one), model.onnx and card.json.
+The folder appears complete or not at all: encoder.onnx, decoder.onnx (where there is one), model.onnx and card.json.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ CARD = "card.json"
 
 
 def build_graph(model: CapsuleModel) -> onnx.ModelProto:
-    """The whole model's float32 graph, without what the exporter notes about itself."""
+    """Build the whole model's float32 graph, without the exporter's notes."""
     graph = trace(model)
     fold_batch_norms(graph)
     fold_constant_reshapes(graph)
@@ -54,20 +54,20 @@ def export_model(
     why_no_dataset: str = "no data set was given",
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Writes a model's files into the new folder `out` and gives the content of its card.json.
+    """Write a model's files into the new folder `out`, and return the content of its card.json.
 
     Args:
         format: "onnx" (float32) or "int8".
-        dataset: whose test images the files are judged by, and whose training images int8 is calibrated on.
-        why_no_dataset: told in the card when float32 files are judged by random images.
-        say: hears what is going on.
+        dataset: the files are tested on its test images, and int8 is calibrated on its training images.
+        why_no_dataset: the reason that the card gives when float32 files are compared on random images.
+        say: is called with each step's description.
     """
     if format not in FORMATS:
         raise CapsNetError(f"There is no format '{format}'; there are: {', '.join(FORMATS)}.")
     if format == "int8" and dataset is None:
         raise CapsNetError(f"int8 is calibrated on training images, but {why_no_dataset}; name a data set.")
-    name, card = model.architecture.name, model.card
-    # The files are for a CPU and judged on one; the caller's model stays where it is.
+    name, card = model.architecture.name, model.card.without_places()
+    # The files are for a CPU and tested on one; the caller's model stays on its device.
     model = model if next(model.parameters()).device.type == "cpu" else _copy_to_cpu(model)
     model.eval()
     with new_folder(out) as folder:
@@ -136,7 +136,7 @@ def export_model(
 def _scores(
     float_encoder: bytes, encoder: onnx.ModelProto, model: CapsuleModel, dataset: DataSet
 ) -> dict[str, Any]:
-    """Both formats' errors on the whole test set, and the difference in points."""
+    """Return both formats' errors on the whole test set, and the difference in percentage points."""
     before = evaluate_file(float_encoder, model, dataset)
     after = evaluate_file(encoder.SerializeToString(), model, dataset)
     return {
