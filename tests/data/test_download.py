@@ -2,6 +2,8 @@
 
 import gzip
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from capsnet.data import fashion_mnist, get_dataset_info, load_dataset
-from capsnet.data.download import Remote, download, fetch_all
+from capsnet.data.download import Remote, _Redirects, download, fetch_all
 from capsnet.data.idx import read_idx
 from capsnet.errors import CapsNetError
 
@@ -26,6 +28,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, _, how = self.path.lstrip("/").partition("?")
+        if how.startswith("to="):
+            self.send_response(302)
+            self.send_header("Location", how.removeprefix("to="))
+            return self.end_headers()
         if path not in self.files:
             return self.send_error(404)
         content = self.files[path]
@@ -102,6 +108,29 @@ def test_a_server_that_is_not_there_and_an_address_that_is_none(tmp_path: Path, 
     with pytest.raises(CapsNetError, match="cannot be reached"):
         download("http://", tmp_path / "x", max_bytes=10)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("goal", ["ftp://127.0.0.1/data.gz", "file:///etc/hostname", "data:,x"])
+def test_redirects_lead_to_web_addresses_only(tmp_path: Path, server: str, goal: str) -> None:
+    with pytest.raises(CapsNetError, match="cannot be reached"):
+        download(f"{server}/data.gz?to={goal}", tmp_path / "x", max_bytes=10**8)
+    assert list(tmp_path.iterdir()) == []
+    assert (
+        download(f"{server}/x?to={server}/data.gz", tmp_path / "x", max_bytes=10**8).read_bytes() == CONTENT
+    )
+
+
+@pytest.mark.parametrize(
+    ("goal", "followed"), [("https://other.example/x", True), ("http://data.example/x", False)]
+)
+def test_from_https_no_redirect_leads_to_http(goal: str, followed: bool) -> None:
+    request = urllib.request.Request("https://data.example/x")
+    follow = partial(_Redirects().redirect_request, request, None, 302, "Found", {}, goal)
+    if followed:
+        assert follow().full_url == goal
+    else:
+        with pytest.raises(urllib.error.URLError, match="which is not https"):
+            follow()
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, server: str) -> None:

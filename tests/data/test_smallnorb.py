@@ -81,6 +81,42 @@ def test_the_published_digests_are_asked_for() -> None:
     assert {len(digest) for digest in asked} == {64}
 
 
+def whole_design(instances: list[int], rng: np.random.Generator) -> np.ndarray:
+    table = np.concatenate([factorial(instances) + np.array([0, 0, 0, 0, lighting]) for lighting in range(6)])
+    return rng.permutation(table).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("part", "instances"), [(smallnorb.TRAIN, [4, 6, 7, 8, 9]), (smallnorb.TEST, [0, 1, 2, 3, 5])]
+)
+def test_downloaded_labels_are_compared_with_the_published_design(
+    tmp_path: Path, part: str, instances: list[int]
+) -> None:
+    table = whole_design(instances, np.random.default_rng(0))
+    path = tmp_path / "file"
+
+    def check(kind: str, array: np.ndarray) -> None:
+        path.write_bytes(matrix_bytes(np.ascontiguousarray(array)))
+        smallnorb.check_download(path, f"{part}-{kind}.mat")
+
+    check("cat", table[:, 0])
+    check("info", table[:, 1:])
+    other = [4 if instance != 4 else 0 for instance in instances]
+    changed = table.copy()
+    changed[17, [0, 3]] = (changed[17, 0] + 1) % 5, (changed[17, 3] + 2) % 36
+    wrong = {
+        "one label": ("cat", changed[:, 0]),
+        "one azimuth": ("info", changed[:, 1:]),
+        "a row less": ("cat", table[:-1, 0]),
+        "other instances": ("info", whole_design(other[:1] + instances[1:], np.random.default_rng(0))[:, 1:]),
+        "nothing": ("info", np.zeros((0, 4), np.int32)),
+        "zeros": ("cat", np.zeros(24_300, np.int32)),
+    }
+    for kind, array in wrong.values():
+        with pytest.raises(CapsNetError, match="smallNORB's design"):
+            check(kind, array)
+
+
 @pytest.mark.parametrize("array", [np.arange(12, dtype=np.int32), np.ones((2, 3, 4, 5), np.uint8)])
 def test_matrix_files_come_back(tmp_path: Path, array: np.ndarray) -> None:
     path = tmp_path / "x.mat"

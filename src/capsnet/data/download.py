@@ -1,6 +1,7 @@
 """Downloads that are all there or not there: into a temporary file beside the goal, checked, then renamed.
 
-Only http and https; the size is bounded before and while reading, and a server that stalls is given up.
+Only http and https, and from https never back to http; the size is bounded before and while reading, and a server that
+stalls is given up.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from capsnet.data.files import CHUNK, find_file
 from capsnet.errors import CapsNetError
@@ -108,7 +110,7 @@ def _stream(
 ) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "capsnet"})
     try:
-        response = urllib.request.urlopen(request, timeout=timeout)
+        response = _opener().open(request, timeout=timeout)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise CapsNetError(f"{url} cannot be reached: {_reason(error)}.") from error
     with response:
@@ -132,6 +134,34 @@ def _stream(
                 progress(name, done, total)
     if total is not None and done != total:
         raise CapsNetError(f"{url} broke off after {done} of {total} bytes.")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Redirects from https go to https only; those from http may stay there."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        scheme = urllib.parse.urlsplit(newurl).scheme
+        if scheme != "https" and scheme != req.type:
+            raise urllib.error.URLError(f"it redirects to {newurl[:100]}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """As urllib's own, without ftp, files and data addresses."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.UnknownHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        _Redirects,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
 
 
 def _checked(url: str, temporary: Path, check: Check) -> None:

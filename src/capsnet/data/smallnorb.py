@@ -8,9 +8,12 @@ Five categories, five instances of each in train and five others in test, 9 elev
 | test  | 24,300 | 5       | 2x96x96 |
 """
 
+import itertools
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from capsnet.data.download import Progress, Remote, fetch_all
 from capsnet.data.files import data_folders, find_file, find_folder
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 FOLDER = "smallnorb"
 SOURCES = ("https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/{}",)
 TRAIN, TEST = "smallnorb-5x46789x9x18x6x2x96x96-training", "smallnorb-5x01235x9x18x6x2x96x96-testing"
-# The SHA-256 of the unpacked pictures; none are published for the small files.
+# The SHA-256 of the unpacked pictures. None are published for the labels: a download of them is compared with the design.
 FILES: dict[str, str | None] = {
     f"{TRAIN}-dat.mat": "4813bf104d229583fea8ed57fdc3e9258c927b8dfb43d75412e854a7a9588067",
     f"{TRAIN}-cat.mat": None,
@@ -39,6 +42,7 @@ LAYOUT: dict[str, dict[str, Any]] = {
     "info": {"ndim": 2, "dtype": "i4"},
 }
 MAX_BYTES = 450_000_000
+PAIRS = 24_300
 CLASS_NAMES = ("animal", "human", "airplane", "truck", "car")
 
 
@@ -51,11 +55,40 @@ def fetch(data_dir: Path | None = None, progress: Progress | None = None) -> Pat
     """Downloads the files into the first data folder."""
     remotes = [
         Remote(
-            f"{name}.gz", tuple(s.format(f"{name}.gz") for s in SOURCES), MAX_BYTES, partial(_read, name=name)
+            f"{name}.gz",
+            tuple(s.format(f"{name}.gz") for s in SOURCES),
+            MAX_BYTES,
+            partial(check_download, name=name),
         )
         for name in FILES
     ]
     return fetch_all("smallNORB", remotes, data_folders(data_dir)[0] / FOLDER, progress)
+
+
+def check_download(path: Path, name: str) -> None:
+    """Refuse a file that cannot be the one of this name.
+
+    Every category has every instance at every elevation, azimuth and lighting once, and the file's name says which instances
+    those are; so the labels' counts are known, though not their order.
+    """
+    array = _read(path, name).array
+    if name.endswith("-cat.mat"):
+        right = array.shape == (PAIRS,) and np.array_equal(
+            np.unique_counts(array).counts, [PAIRS // len(CLASS_NAMES)] * len(CLASS_NAMES)
+        )
+        right = right and array.min() == 0
+    elif name.endswith("-info.mat"):
+        instances = [int(digit) for digit in name.split("x")[1]]
+        design = itertools.product(instances, range(9), range(0, 36, 2), range(6))
+        right = array.shape == (PAIRS, 4)
+        right = right and np.array_equal(
+            np.unique(array, axis=0), np.array(sorted(design), dtype=array.dtype)
+        )
+        right = right and set(np.unique_counts(array @ [10**6, 10**4, 100, 1]).counts) == {len(CLASS_NAMES)}
+    else:
+        right = array.shape == (PAIRS, 2, 96, 96)
+    if not right:
+        raise CapsNetError(f"{path} does not hold the labels of smallNORB's design.")
 
 
 def _read(path: Path, name: str) -> Any:

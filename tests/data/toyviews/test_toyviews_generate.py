@@ -1,6 +1,10 @@
 """Small sets made as the whole one is: complete, the same each time, resumed, and refused when damaged."""
 
+import errno
 import json
+import os
+import re
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +150,34 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(CapsNetError, match=r"could not be written in .*file"):
         make(tmp_path / "file", seed=3, workers=1, design=SMALL)
+
+
+@pytest.mark.parametrize("writes", range(0, 14, 3))
+def test_a_full_disk_leaves_no_unfinished_file_and_the_next_call_goes_on(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    left = [writes]
+
+    def fsync(handle: int) -> None:
+        left[0] -= not stat.S_ISDIR(os.fstat(handle).st_mode)
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fsync)
+        with pytest.raises(CapsNetError, match=r"No space left on device.*2 GB of free space"):
+            make(tmp_path, seed=3, workers=1, design=SMALL)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert all(re.fullmatch(r"\w+-\d\.[0-9a-f]{32}\.npy", path.name) for path in files), files
+    assert len(files) == min(writes, 10)
+    make(tmp_path, seed=3, workers=1, design=SMALL)
+    assert (tmp_path / "train.npz").read_bytes() == (made / "train.npz").read_bytes()
+
+
+def test_as_many_workers_as_cores_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    monkeypatch.setattr(generate, "cores", lambda: 7)
+    monkeypatch.setattr(generate, "_render_all", lambda *given: taken.append(given[-1]) or iter(()))
+    with pytest.raises(AssertionError):  # nothing was rendered
+        make(tmp_path, seed=3, design=SMALL)
+    assert taken == [7]

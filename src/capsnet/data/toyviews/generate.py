@@ -1,15 +1,18 @@
 """Making toyviews: 50 instances rendered one by one, each kept as soon as it is finished, then put together.
 
 Finished instances lie in `.parts`, their digest in the file's name; a later call takes them up where they are
-whole. They are deleted when the set is complete.
+whole. They are deleted when the set is complete. Everything is written there first and then moved to its place, so a crash
+leaves the old set or the new one, and what a killed process leaves is deleted by the call that finishes the set.
 """
 
 import hashlib
 import json
 import multiprocessing
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ from capsnet.data.toyviews import render, shapes, store
 from capsnet.data.toyviews.design import SPLITS, Design, azimuth_degrees, elevation_degrees, factors
 from capsnet.data.toyviews.surface import sample
 from capsnet.errors import CapsNetError
+from capsnet.files import atomic_write, replacing
+from capsnet.machine import cores
 
 Progress = Callable[[int, int], None]  # instances done, instances in all
 
@@ -48,14 +53,15 @@ def make(
     folder: str | Path,
     *,
     seed: int = 0,
-    workers: int = 2,
+    workers: int | None = None,
     progress: Progress | None = None,
     design: Design | None = None,
 ) -> Path:
     """Generates the set in `folder`, or what is missing of it, and gives the folder back.
 
     A folder that holds the whole set of this seed is left as it is. With one worker everything happens in
-    this process; more are processes of their own, so a script needs `if __name__ == "__main__":` for them.
+    this process; more, by default as many as there are cores, are processes of their own, so a script needs
+    `if __name__ == "__main__":` for them.
     """
     folder = Path(folder)
     design = design or Design()
@@ -69,13 +75,14 @@ def make(
         parts.mkdir(parents=True, exist_ok=True)
         missing = [member for member in members if _finished(parts, *member) is None]
         report(len(members) - len(missing), len(members))
-        for count, _ in enumerate(_render_all(parts, missing, seed, design, workers), start=1):
+        for count, _ in enumerate(_render_all(parts, missing, seed, design, workers or cores()), start=1):
             report(len(members) - len(missing) + count, len(members))
         _assemble(folder, parts, seed, design)
         shutil.rmtree(folder / ".parts", ignore_errors=True)
-    except OSError as error:
+    except (OSError, CapsNetError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
         raise CapsNetError(
-            f"toyviews could not be written in {folder} ({error.strerror or error}): it needs "
+            f"toyviews could not be written in {folder} ({reason}): it needs "
             "2 GB of free space there while it is made; run `capsnet data make toyviews` again to go on."
         ) from error
     return folder
@@ -107,11 +114,12 @@ def _finished(parts: Path, category: int, instance: int) -> Path | None:
 
 def _render_part(parts: Path, category: int, instance: int, seed: int, design: Design) -> None:
     name = f"{shapes.CATEGORIES[category]}-{instance}"
-    unfinished = store.temporary(parts / name)
-    with open(unfinished, "wb") as file:
-        pictures = render_instance(category, instance, seed=seed, design=design)
-        np.lib.format.write_array(file, pictures, allow_pickle=False)
-    store.replace(unfinished, parts / f"{name}.{store.digest(unfinished)[:32]}.npy")
+    file = BytesIO()
+    np.lib.format.write_array(
+        file, render_instance(category, instance, seed=seed, design=design), allow_pickle=False
+    )
+    content = file.getvalue()
+    atomic_write(parts / f"{name}.{hashlib.sha256(content).hexdigest()[:32]}.npy", content)
 
 
 def _render_all(
@@ -131,28 +139,49 @@ def _render_all(
                 job.result()
                 yield
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _assemble(folder: Path, parts: Path, seed: int, design: Design) -> None:
-    splits: dict[str, Any] = {}
-    files = {split: folder / f"{split}.npz" for split in SPLITS}
-    for split, path in files.items():
-        labels, info = factors(design, split, seed=seed)
-        images = np.empty((design.pairs, 2, design.size, design.size), dtype=np.uint8)
-        for member in np.unique(np.stack([labels, info[:, 0]], axis=1), axis=0):
-            category, instance = (int(value) for value in member)
-            part = _finished(parts, category, instance)
-            assert part is not None
-            own = (labels == category) & (info[:, 0] == instance)
-            images[own] = np.load(part, allow_pickle=False).reshape(-1, 2, design.size, design.size)
-        store.write_arrays(store.temporary(path), {"images": images, "labels": labels, "info": info})
-        splits[split] = {
-            "pairs": design.pairs,
-            "sha256": store.digest(store.temporary(path)),
-            "images_sha256": hashlib.sha256(images.data).hexdigest(),
+    # Names of this process, as two may make the same set at once.
+    made = {
+        name: parts / f"{os.getpid()}-{name}"
+        for name in (*(f"{split}.npz" for split in SPLITS), store.MANIFEST)
+    }
+    try:
+        splits = {
+            split: _assemble_split(made[f"{split}.npz"], parts, split, seed, design) for split in SPLITS
         }
-    manifest = {
+        text = json.dumps(_manifest(splits, seed, design), indent=1) + "\n"
+        atomic_write(made[store.MANIFEST], text.encode())
+        for name, path in made.items():
+            os.replace(path, folder / name)
+    finally:
+        for path in made.values():
+            path.unlink(missing_ok=True)
+
+
+def _assemble_split(path: Path, parts: Path, split: str, seed: int, design: Design) -> dict[str, Any]:
+    """Writes a split's file to `path`, and says for the manifest what is in it."""
+    labels, info = factors(design, split, seed=seed)
+    images = np.empty((design.pairs, 2, design.size, design.size), dtype=np.uint8)
+    for member in np.unique(np.stack([labels, info[:, 0]], axis=1), axis=0):
+        category, instance = (int(value) for value in member)
+        part = _finished(parts, category, instance)
+        assert part is not None
+        own = (labels == category) & (info[:, 0] == instance)
+        images[own] = np.load(part, allow_pickle=False).reshape(-1, 2, design.size, design.size)
+    with replacing(path) as temporary:
+        store.write_arrays(temporary, {"images": images, "labels": labels, "info": info})
+    return {
+        "pairs": design.pairs,
+        "sha256": store.digest(path),
+        "images_sha256": hashlib.sha256(images.data).hexdigest(),
+    }
+
+
+def _manifest(splits: dict[str, Any], seed: int, design: Design) -> dict[str, Any]:
+    return {
         "name": "toyviews",
         "version": store.VERSION,
         "seed": seed,
@@ -165,8 +194,3 @@ def _assemble(folder: Path, parts: Path, seed: int, design: Design) -> None:
         ],
         "splits": splits,
     }
-    unfinished = store.temporary(folder / store.MANIFEST)
-    unfinished.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    for path in files.values():
-        store.replace(store.temporary(path), path)
-    store.replace(unfinished, folder / store.MANIFEST)

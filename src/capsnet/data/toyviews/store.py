@@ -1,13 +1,11 @@
 """toyviews on disk: `train.npz`, `test.npz` and `toyviews.json`, which holds seed, version, sizes and
 digests.
 
-A file is written beside its final name and then moved there, so a crash leaves the old one or the new one.
 Nothing is unpickled, and no array is read before its file's digest and its announced shape have been checked.
 """
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,18 +26,6 @@ Arrays = dict[str, NDArray[np.uint8]]
 def digest(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def temporary(path: Path) -> Path:
-    """Beside `path`; its own for each process, as two may make the same set at once."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def replace(source: Path, path: Path) -> None:
-    """Moves a finished file to its name, once it is safely on the disk."""
-    with open(source, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(source, path)
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
