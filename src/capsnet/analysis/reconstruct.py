@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from capsnet.analysis.plotting import new_figure, save_figure, show_mosaic, write_csv
-from capsnet.analysis.subject import Subject
+from capsnet.analysis.subject import Subject, labels
 from capsnet.data.base import Batch
 
 # Orange and blue, whose sum is light: the overlap of two digits shows.
@@ -42,7 +42,7 @@ def reconstruct(subjects: Sequence[Subject], indices: Tensor, out: Path) -> dict
     rows: list[dict[str, Any]] = []
     drawn: list[tuple[str, list[np.ndarray]]] = []
     batch = None
-    for subject in subjects:
+    for subject, label in zip(subjects, labels(subjects), strict=True):
         batch, found, pictures = reconstruct_test(subject, indices)
         # Which of a pair's capsules stands for which digit is matched by class.
         order = found.argsort(dim=1).argsort(dim=1) if found.shape[1] == 1 else match(found, batch.classes)
@@ -59,7 +59,7 @@ def reconstruct(subjects: Sequence[Subject], indices: Tensor, out: Path) -> dict
         made = (
             [overlay(two) for two in pictures] if found.shape[1] == 2 else list(subject.shown(pictures[:, 0]))
         )
-        drawn.append((subject.name, made))
+        drawn.append((label, made))
     assert batch is not None
     files = draw(drawn, out)
     write_csv(out / "reconstruct.csv", rows)

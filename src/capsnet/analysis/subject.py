@@ -3,6 +3,9 @@
 Letters: N images, B batch, J classes, D pose size, C x H x W image.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +16,14 @@ from capsnet.models.base import Output
 from capsnet.opening import OpenedWeights
 
 BATCH = 64
+
+
+def labels(subjects: Sequence["Subject"]) -> list[str]:
+    """Return what to call each beside the others: its model's name, or that of its folder where two are of one model."""
+    models = [subject.name for subject in subjects]
+    folders = [Path(subject.weights).name for subject in subjects]
+    choices = (models, folders, [subject.weights for subject in subjects])
+    return next((names for names in choices if len(set(names)) == len(names)), models)
 
 
 class Subject:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from capsnet.data.base import DataSet, Split
 from capsnet.evaluate.patches import average_patches, patch_batches
+from capsnet.kernels import accelerated
 from capsnet.models.base import CapsuleModel
 
 BATCH = 64  # of MultiMNIST's images more take longer each: their maps are too large for the memory that is kept for reuse
@@ -87,23 +88,24 @@ def evaluate(
         if patches == 1
         else patch_batches(dataset, split, batch_size, patches)
     )
-    for turn, batch in enumerate(batches):
-        b, k = batch.classes.shape
-        if turn % shard[1] != shard[0]:
-            continue
-        output = model(batch.images.to(device))
-        if patches > 1:
-            output = average_patches(output, patches)
-        targets = batch.targets.to(device)
-        found = targets.gather(1, output.scores.topk(k, dim=1).indices).sum(dim=1)
-        wrong_images += int((found < k).sum())
-        wrong_classes += int((k - found).sum())
-        loss += float(model.classification_loss(output, targets)) * b
-        images += b
-        if on_scores:
-            on_scores(output.scores, batch.classes)
-        if on_batch:
-            on_batch(b)
+    with accelerated(model):
+        for turn, batch in enumerate(batches):
+            b, k = batch.classes.shape
+            if turn % shard[1] != shard[0]:
+                continue
+            output = model(batch.images.to(device))
+            if patches > 1:
+                output = average_patches(output, patches)
+            targets = batch.targets.to(device)
+            found = targets.gather(1, output.scores.topk(k, dim=1).indices).sum(dim=1)
+            wrong_images += int((found < k).sum())
+            wrong_classes += int((k - found).sum())
+            loss += float(model.classification_loss(output, targets)) * b
+            images += b
+            if on_scores:
+                on_scores(output.scores, batch.classes)
+            if on_batch:
+                on_batch(b)
     model.train(was_training)
     images, wrong_images, wrong_classes, loss = add_up([images, wrong_images, wrong_classes, loss])
     return Evaluation(int(images), int(wrong_images), int(wrong_classes), k, loss / images)

@@ -6,7 +6,7 @@ from pathlib import Path
 from capsnet.analysis import calibration, errors, perturb, reconstruct, routing
 from capsnet.analysis.equivariance_figures import draw_classes, draw_cumulative, draw_linear
 from capsnet.analysis.plotting import save_figure
-from capsnet.analysis.subject import Subject
+from capsnet.analysis.subject import Subject, labels
 from capsnet.devices import choose_device
 from capsnet.errors import CapsNetError
 from capsnet.opening import open_weights
@@ -118,7 +118,7 @@ def subject_figures(
     if decoding:
         say("reconstructing and perturbing")
         reconstruct.reconstruct(decoding, subject.one_of_each(), out)
-        names = ", ".join(s.name for s in decoding)
+        names = ", ".join(labels(decoding))
         alt = f"A test image of each class, and below each what the decoder of {names} makes of its capsule."
         made.append(Picture("reconstruct", "Reconstructions", out / "reconstruct.png", alt, f"By {names}."))
         perturb.draw(decoding[0], perturb.perturb(decoding[0], 0), out)
