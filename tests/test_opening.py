@@ -131,20 +131,26 @@ def test_pictures_that_have_gone_are_named(place, tmp_path):
     assert opened.is_training_data, "the same content in another place"
 
 
+def warnings_of(weights, caplog) -> str:
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        _ = capsnet.open_weights(weights).dataset
+    return caplog.text
+
+
 def test_changed_data_are_told(place, tmp_path, caplog):
     moved = shutil.copytree(place, tmp_path / "moved")
     config = moved / "run" / "best" / "config.json"
     config.write_text(config.read_text().replace(str(place), str(moved)))
-    with caplog.at_level(logging.WARNING, "capsnet.weights"):
-        _ = capsnet.open_weights(moved / "run").dataset
-    assert not caplog.records
+    # A run lists its pictures; weights that were taken out of it have their digests.
+    alone = shutil.copytree(moved / "run" / "best", tmp_path / "alone")
+    assert warnings_of(moved / "run", caplog) == warnings_of(alone, caplog) == ""
     for file in (moved / "pictures" / CLASSES[0]).glob("1*.png"):
         file.unlink()
-    opened = capsnet.open_weights(moved / "run")
-    with caplog.at_level(logging.WARNING, "capsnet.weights"):
-        _ = opened.dataset
-    assert "has changed since" in caplog.text
-    assert "test, train" in caplog.text
+    assert "have changed since" in warnings_of(moved / "run", caplog)
+    told = warnings_of(alone, caplog)
+    assert "has changed since" in told
+    assert "test, train" in told
 
 
 def test_other_pictures_are_brought_to_the_models_size(place, tmp_path):
@@ -214,3 +220,27 @@ def test_markup_in_names_of_files_and_classes_is_printed_as_it_is(place, tmp_pat
     printed = "".join(capsys.readouterr().out.split())
     assert "[bold]a:cat:.png" in printed
     assert "[red]cat" in printed
+
+
+def test_the_options_of_training_are_used_and_can_be_overridden(tmp_path):
+    model = capsnet.load("efficient_capsnet.multimnist")
+    card = dataclasses.replace(
+        model.card, provenance={"dataset": "multimnist", "dataset_options": {"shift": 6}}
+    )
+    capsnet.save(model, tmp_path, card=card)
+    for named in (None, "multimnist"):
+        assert capsnet.open_weights(tmp_path, named).dataset.shift == 6
+    assert capsnet.open_weights(tmp_path, "multimnist", shift=4).dataset.shift == 4
+    with pytest.raises(CapsNetError, match="has no option 'image_size'"):
+        _ = capsnet.open_weights(tmp_path, image_size=9).dataset
+
+
+def test_an_older_card_is_completed_by_its_runs_configuration(place, tmp_path):
+    run = shutil.copytree(place / "run", tmp_path / "run")
+    model = capsnet.load(run)
+    older = {k: v for k, v in model.card.provenance.items() if k not in ("hold_out", "fold", "limit", "data")}
+    capsnet.save(model, run / "best", card=dataclasses.replace(model.card, provenance=older))
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "hold_out": "stretches", "limit": 20}))
+    told = capsnet.open_weights(run).trained_on
+    assert (told.hold_out, told.limit, told.fold) == ("stretches", 20, None)

@@ -17,15 +17,17 @@ from typing import Any
 
 import torch
 
-from capsnet.card import TrainedOn
+from capsnet.card import Card, TrainedOn
+from capsnet.config import Config
 from capsnet.data.base import DataSet, Split
 from capsnet.data.hold_out import hold_out
 from capsnet.data.manifest import find_division, load_divided
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.data.registry import is_here, is_path, load_dataset, option_names
 from capsnet.errors import CapsNetError
+from capsnet.files import read_json
 from capsnet.models.base import CapsuleModel
-from capsnet.saving import load
+from capsnet.saving import CONFIG, load, weights_folder
 
 logger = logging.getLogger("capsnet.weights")
 
@@ -63,7 +65,7 @@ class OpenedWeights:
     ) -> None:
         self.weights = weights
         self.model = model
-        self.trained_on = model.card.trained_on
+        self.trained_on = _with_runs_split(model.card, weights)
         self._asked, self._data_dir, self._options = dataset, data_dir, options
 
     @property
@@ -198,6 +200,19 @@ def order_classes(dataset: DataSet, class_names: Sequence[str], weights: str) ->
         if isinstance(value := getattr(dataset, field.name), Split)
     }
     return replace(dataset, class_names=tuple(class_names), **renumbered)
+
+
+def _with_runs_split(card: Card, weights: str) -> TrainedOn | None:
+    """Complete a card that does not say how its data were divided from the configuration of the run that it lies in."""
+    told = card.trained_on
+    run = weights_folder(weights).parent / CONFIG
+    if told is None or "hold_out" in card.provenance or not run.is_file():
+        return told
+    settings = read_json(run)
+    if not isinstance(settings, dict) or "recipe" not in settings:  # not a run's
+        return told
+    config = Config.from_dict(settings)
+    return replace(told, hold_out=config.hold_out, fold=config.fold, limit=config.limit)
 
 
 def _find_again(told: TrainedOn, weights: str) -> str:
