@@ -147,3 +147,18 @@ def test_32_images_are_overfitted(name, lr):
 @pytest.mark.slow
 def test_the_large_cnn_overfits_32_images():
     assert overfit(create_model("cnn_sabour", dropout=0.0), steps=20, lr=3e-4) == 32
+
+
+def test_an_hfc_state_with_the_former_names_is_loaded():
+    model, other = (create_model("hfc", (1, 19, 19), 3) for _ in range(2))
+    with torch.no_grad():
+        model(torch.rand(4, 1, 19, 19))
+    former = {
+        name.replace(".norm.norm.", ".norm."): tensor
+        for name, tensor in model.state_dict().items()
+        if not name.endswith("num_batches_tracked")
+    }
+    assert "encoder.stages.0.0.norm.running_mean" in former
+    other.load_state_dict(former)
+    images = torch.rand(2, 1, 19, 19)
+    assert torch.equal(model.eval()(images).scores, other.eval()(images).scores)

@@ -1,7 +1,8 @@
 import torch
 from torch import nn
 
-from capsnet.train.averaging import MovingAverage, RunningStatistics, take_statistics
+from capsnet import create_model
+from capsnet.train.averaging import MovingAverage, RunningStatistics, statistics, take_statistics
 
 
 def test_the_average_follows_its_definition_statistics_included():
@@ -69,3 +70,41 @@ def test_statistics_taken_anew_are_those_of_the_batches_and_nothing_else_changes
     torch.testing.assert_close(model[0].running_var, torch.stack([b.var(0) for b in batches]).mean(0))
     assert model[0].momentum == 0.01
     assert not model.training
+
+
+def hfc_after(batches):
+    """The network after training steps on these batches, without the steps."""
+    model = create_model("hfc", (1, 19, 19), 3)
+    with torch.no_grad():
+        for batch in batches:
+            model(batch)
+    return model
+
+
+def test_statistics_of_every_model_can_be_taken_anew():
+    """HFC's normalisation too, which has a shift and no scale."""
+    batches = [torch.rand(8, 1, 19, 19) + n for n in range(2)]
+    model = hfc_after([100 + 50 * torch.rand(8, 1, 19, 19)])
+    follower = RunningStatistics(model)
+    assert len(follower.norms) == 9 + 3 + 1
+    take_statistics(model, batches)
+    first = model.encoder.stages[0][0]
+    means = [first.conv(batch).mean(dim=(0, 2, 3)) for batch in batches]
+    torch.testing.assert_close(first.norm.norm.running_mean, torch.stack(means).mean(dim=0))
+
+
+def test_every_normalisation_with_running_statistics_is_synchronised_between_gpus():
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(create_model("hfc", (1, 19, 19), 3))
+    assert sum(isinstance(m, nn.SyncBatchNorm) for m in model.modules()) == 9 + 3 + 1
+    before = {n for n, _ in create_model("hfc", (1, 19, 19), 3).named_parameters()}
+    assert {n for n, _ in model.named_parameters()} == before
+
+
+def test_constants_are_no_statistics():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model.register_buffer("constant", torch.full((3,), torch.inf), persistent=False)
+    average = MovingAverage(model, decay=0.5)
+    model.constant = torch.zeros(3)
+    average.update(model, 5)
+    assert average.model.constant.isinf().all()
+    assert len(statistics(model)) == 2

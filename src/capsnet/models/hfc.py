@@ -17,9 +17,9 @@ from itertools import pairwise
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from capsnet.errors import CapsNetError
+from capsnet.layers.former_names import FormerNames
 from capsnet.layers.initialisation import he_normal_, truncated_normal_
 from capsnet.models.base import CapsuleModel, Output, SoftmaxModel
 from capsnet.registry import ImageShape, register_model
@@ -28,21 +28,25 @@ CHANNELS = tuple(range(32, 161, 16))
 BRANCH_AFTER = (3, 6, 9)
 
 
-class ShiftNorm(nn.Module):
+class ShiftNorm(FormerNames):
     """Batch normalisation with a learned shift and no learned scale: what follows can undo a scale by itself.
+
+    Args:
+        kind: torch's BatchNorm for inputs of this many axes.
+        size: X.
 
     Shapes: (B, X, ...) -> the same, normalised for each x over all other axes.
     """
 
-    def __init__(self, size: int) -> None:
+    former_names = {"running_": "norm.running_"}  # noqa: RUF012
+
+    def __init__(self, kind: type[nn.BatchNorm1d] | type[nn.BatchNorm2d], size: int) -> None:
         super().__init__()
+        self.norm = kind(size, eps=1e-3, momentum=0.01, affine=False)
         self.shift = nn.Parameter(torch.zeros(size))
-        self.register_buffer("running_mean", torch.zeros(size))
-        self.register_buffer("running_var", torch.ones(size))
 
     def forward(self, x: Float[Tensor, "b x *s"]) -> Float[Tensor, "b x *s"]:
-        statistics = self.get_buffer("running_mean"), self.get_buffer("running_var")
-        return F.batch_norm(x, *statistics, None, self.shift, self.training, momentum=0.01, eps=1e-3)
+        return self.norm(x) + self.shift.view(-1, *(1 for _ in x.shape[2:]))
 
 
 class ConvBlock(nn.Module):
@@ -51,7 +55,7 @@ class ConvBlock(nn.Module):
     def __init__(self, channels: int, filters: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(channels, filters, 3, bias=False)
-        self.norm = ShiftNorm(filters)
+        self.norm = ShiftNorm(nn.BatchNorm2d, filters)
         he_normal_(self.conv)
 
     def forward(self, maps: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f h2 w2"]:
@@ -59,7 +63,7 @@ class ConvBlock(nn.Module):
 
 
 class Branch(nn.Module):
-    """One vector a class from all feature maps, element by element.
+    """One vector per class from all feature maps, element by element.
 
     Shapes: (B, F, H, W) -> (B, J, D), D = H x W.
     """
@@ -67,7 +71,7 @@ class Branch(nn.Module):
     def __init__(self, maps: int, elements: int, num_classes: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_classes, maps, elements))
-        self.norm = ShiftNorm(elements)
+        self.norm = ShiftNorm(nn.BatchNorm1d, elements)
         truncated_normal_(self.weight, std=math.sqrt(2 / maps))
 
     def forward(self, maps: Float[Tensor, "b f h w"]) -> Float[Tensor, "b j d"]:
@@ -87,7 +91,7 @@ class HFCEncoder(nn.Module):
             for n in BRANCH_AFTER
         )
         self.branch_weights = nn.Parameter(torch.ones(len(BRANCH_AFTER))) if learned_weights else None
-        self.norm = ShiftNorm(len(BRANCH_AFTER))
+        self.norm = ShiftNorm(nn.BatchNorm1d, len(BRANCH_AFTER))
 
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
         maps, vectors = images, []

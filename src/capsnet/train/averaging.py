@@ -6,10 +6,10 @@ that it soon forgets the initial values.
 
 import copy
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -26,11 +26,14 @@ class MovingAverage(Generic[Model]):
     def update(self, model: Model, step: int) -> None:
         """Move the average towards the model after step number `step`, counted from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(_floats(self.model), _floats(model), 1 - decay)
+        ours, theirs = ([*m.parameters(), *statistics(m)] for m in (self.model, model))
+        torch._foreach_lerp_(ours, theirs, 1 - decay)
 
 
-def _floats(model: nn.Module) -> list[torch.Tensor]:
-    return [*model.parameters(), *(b for b in model.buffers() if b.is_floating_point())]
+def statistics(model: nn.Module) -> list[Tensor]:
+    """The statistics that a model keeps: buffers of floats that are saved with it. Others are constants."""
+    saved = model.state_dict(keep_vars=True)
+    return [b for name, b in model.named_buffers() if name in saved and b.is_floating_point()]
 
 
 class RunningStatistics:
@@ -44,7 +47,7 @@ class RunningStatistics:
     def __init__(self, model: nn.Module, *, compiled: bool = False) -> None:
         self.norms = [(norm, norm.momentum) for norm in _norms(model) if norm.momentum is not None]
         self.compiled = compiled
-        self.held: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.held: list[tuple[Tensor, Tensor]] = []
         if compiled:
             for norm, _ in self.norms:
                 norm.momentum = 1.0
@@ -69,7 +72,7 @@ class RunningStatistics:
 
 
 @torch.no_grad()
-def take_statistics(model: nn.Module, batches: Iterable[torch.Tensor]) -> None:
+def take_statistics(model: nn.Module, batches: Iterable[Tensor]) -> None:
     """Replace BatchNorm's running statistics by their plain mean over `batches`, for example of images without augmentation
     where training has only seen augmented ones."""
     norms = [(norm, norm.momentum) for norm in _norms(model)]
@@ -85,9 +88,20 @@ def take_statistics(model: nn.Module, batches: Iterable[torch.Tensor]) -> None:
         norm.momentum = momentum
 
 
-def _statistics(norm: nn.modules.batchnorm._BatchNorm) -> list[torch.Tensor]:
+@runtime_checkable
+class RunningNorm(Protocol):
+    """A normalisation with running statistics, as BatchNorm, SyncBatchNorm and some of InstanceNorm are."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    momentum: float | None
+
+    def reset_running_stats(self) -> None: ...
+
+
+def _statistics(norm: RunningNorm) -> list[Tensor]:
     return [b for b in (norm.running_mean, norm.running_var) if b is not None]
 
 
-def _norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
-    return [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+def _norms(model: nn.Module) -> list[RunningNorm]:
+    return [m for m in model.modules() if isinstance(m, RunningNorm) and _statistics(m)]

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from capsnet.data.base import Batch
 from capsnet.errors import CapsNetError
+from capsnet.train.averaging import statistics
 
 T = TypeVar("T")
 
@@ -182,13 +183,13 @@ class Torchrun(Team):
         )
 
     def average_statistics(self, model: nn.Module) -> None:
-        statistics = [b for b in model.buffers() if b.is_floating_point()]
-        if self.device.type == "cuda" or not statistics:
+        found = statistics(model)
+        if self.device.type == "cuda" or not found:
             return
-        flat = torch.cat([buffer.flatten() for buffer in statistics])
+        flat = torch.cat([buffer.flatten() for buffer in found])
         self.group.all_reduce(flat)
         flat /= self.size
-        for buffer, mean in zip(statistics, flat.split([b.numel() for b in statistics]), strict=True):
+        for buffer, mean in zip(found, flat.split([b.numel() for b in found]), strict=True):
             buffer.copy_(mean.view_as(buffer))
 
     def add_up(self, numbers: Sequence[float]) -> list[float]:

@@ -88,6 +88,8 @@ class RoutingEntry:
 
 def check_value(option: str, kind: Any, value: Any) -> None:
     """Refuse an option's value that is not of the kind that its annotation says."""
+    if value is None and kind == int | None:
+        return
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind in (int, int | None) and not (number and isinstance(value, int) and value >= 1):
         raise CapsNetError(f"{option} is a whole number from 1 up, not {value!r}.")
