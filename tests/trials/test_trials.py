@@ -180,3 +180,24 @@ def test_stopped_at_any_time_nothing_is_left_running_and_the_next_call_ends_with
         ours = capsnet.load(tmp_path / "s0" / place).state_dict()
         for name, tensor in capsnet.load(whole / "s0" / place).state_dict().items():
             assert tensor.equal(ours[name]), name
+
+
+@pytest.mark.parametrize("name", ["pictures", "arrays.npz", "two words/labels.csv"])
+def test_results_on_your_own_data_are_recorded_under_the_datas_name_not_beside_the_data(
+    trials, tmp_path, name
+):
+    _, done, _ = trials
+    own = tmp_path / "mine" / name
+    own.mkdir(parents=True)
+    result = {**done[0].result, "dataset": str(own)}
+    recording(tmp_path / "records", lambda _: None)([dataclasses.replace(done[0], result=result)])
+    assert not any(own.iterdir())
+    written = tmp_path / "records" / own.stem / "efficient_capsnet-tiny-s0.json"
+    assert json.loads(written.read_text()) == result
+
+
+def test_a_record_that_cannot_be_written_does_not_stop_other_seeds(trials, tmp_path, capfd):
+    _, done, _ = trials
+    (tmp_path / "records").write_text("a file")
+    recording(tmp_path / "records", lambda _: None)(done)
+    assert "Could not write" in capfd.readouterr().err

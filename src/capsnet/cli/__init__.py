@@ -15,12 +15,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from capsnet.cli.app import build_app
 
     try:
-        build_app().cli(
-            prog="capsnet",
-            description="Capsule networks: train, evaluate, use.",
-            args=arguments,
-            config=(DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName),
-        )
+        with console.reading_bar():
+            build_app().cli(
+                prog="capsnet",
+                description="Capsule networks: train, evaluate, use.",
+                args=arguments,
+                config=(DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName),
+            )
     except CapsNetError as error:
         console.errors.print(f"capsnet: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)

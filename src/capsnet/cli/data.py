@@ -1,4 +1,4 @@
-"""`capsnet data list | fetch | make | show`."""
+"""`capsnet data list | fetch | make | show | check`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +10,7 @@ from tyro.extras import SubcommandApp
 
 import capsnet
 from capsnet.cli import console
+from capsnet.cli.data_check import check
 from capsnet.cli.options import Flag, Maybe, Pairs, parse_pairs
 from capsnet.errors import CapsNetError
 
@@ -26,6 +27,7 @@ def build_app() -> SubcommandApp:
     app.command(name="fetch")(fetch)
     app.command(name="make")(make)
     app.command(name="show")(show)
+    app.command(name="check")(check)
     return app
 
 

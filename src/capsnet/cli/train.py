@@ -43,6 +43,7 @@ def train(
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
     image_size: Maybe[int] = None,
+    group_by: Maybe[str] = None,
     model_options: Pairs = (),
     data_options: Pairs = (),
     init: Maybe[str] = None,
@@ -61,7 +62,7 @@ def train(
     """Train a network, select it on held-out training images, test it once.
 
     Args:
-        dataset: A data set's name (see `capsnet data list`).
+        dataset: A data set's name (see `capsnet data list`), or your own pictures: a folder, a CSV or TSV, an .npz.
         model: A model's name (see `capsnet models`); the paper's for the data set when left out.
         recipe: quick (5 epochs), paper and authors (the paper's 100 epochs and its program's 150), fast (25 epochs of varied
             handwriting), photos (colour photographs) or budget (300,000 images, for comparisons); quick when left out.
@@ -79,6 +80,8 @@ def train(
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
         image_size: The side, in pixels, that your own pictures are brought to.
+        group_by: What your own pictures must stay together by when they are divided: a column of the CSV, or a regular
+            expression on file names.
         model_options: The model's own, such as routing=dynamic iterations=3.
         data_options: The data set's own, such as views=azimuth.
         init: Weights to start from.
@@ -128,6 +131,8 @@ def train(
     theirs = {**settings.dataset_options, **parse_pairs(data_options, "--data-options")}
     if image_size is not None:
         theirs["image_size"] = image_size
+    if group_by is not None:
+        theirs["group_by"] = group_by
     settings = dataclasses.replace(settings, model_options=ours, dataset_options=theirs)
     fold_name = [f"fold{settings.fold.replace('/', 'of')}"] if settings.fold else []
     folder = out or Path("runs") / "-".join(

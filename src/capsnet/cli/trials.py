@@ -1,6 +1,7 @@
 """`capsnet trials`."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +46,7 @@ def trials(
     no_reconstruction: Flag = False,
     augment: Maybe[str] = None,
     model_options: Pairs = (),
+    group_by: Maybe[str] = None,
     data_options: Pairs = (),
     device: str = "auto",
     threads: Maybe[int] = None,
@@ -82,6 +84,7 @@ def trials(
         no_reconstruction: Train without the decoder.
         augment: How training images are varied, by name, or none; the data set's own when left out.
         model_options: The model's own, such as routing=dynamic iterations=3.
+        group_by: What your own pictures must stay together by, as for `capsnet train`.
         data_options: The data set's own, such as views=azimuth.
         device: auto, cpu, cuda or mps.
         threads: Of each trial; the cores divided by --jobs, or --cpus-per-trial, when left out.
@@ -124,7 +127,10 @@ def trials(
             **parse_pairs(model_options, "--model-options"),
             **({"decoder": False} if no_reconstruction else {}),
         },
-        dataset_options=parse_pairs(data_options, "--data-options"),
+        dataset_options={
+            **parse_pairs(data_options, "--data-options"),
+            **({"group_by": group_by} if group_by is not None else {}),
+        },
     )
     if storage is not None and not storage.is_dir():
         raise CapsNetError(f"There is no storage folder '{storage}': is it mounted?")
@@ -167,6 +173,7 @@ def trials(
 
 def recording(place: Path, show: Watch) -> Watch:
     """Shows how trials stand, and keeps the result of each as a JSON file as soon as it has ended."""
+    from capsnet.data.registry import is_path
     from capsnet.files import write_json
 
     recorded: set[int] = set()
@@ -176,8 +183,13 @@ def recording(place: Path, show: Watch) -> Watch:
         for trial in trials:
             if trial.result is not None and trial.seed not in recorded:
                 name = f"{system_name(trial.result['config'])}-s{trial.seed}.json"
-                write_json(place / trial.result["dataset"] / name, trial.result)
+                dataset = trial.result["dataset"]
+                folder = Path(dataset).stem if is_path(dataset) else dataset
                 recorded.add(trial.seed)
+                try:
+                    write_json(place / folder / name, trial.result)
+                except CapsNetError as error:  # the result is in the run's folder too; other seeds go on
+                    console.errors.print(f"capsnet: {error}", highlight=False, soft_wrap=True)
 
     return watch
 
@@ -188,7 +200,8 @@ def system_name(config: dict[str, Any]) -> str:
     plain = ["no-reconstruction"] if options.pop("decoder", True) is False else []
     unusual = [*plain, *(f"{key}={value}" for key, value in sorted(options.items()))]
     fold = [f"fold{config['fold'].replace('/', 'of')}"] if config.get("fold") else []
-    return "-".join((config["model"], *unusual, config["recipe"]["name"], *fold)).replace("/", "_")
+    name = "-".join((config["model"], *unusual, config["recipe"]["name"], *fold))
+    return re.sub(r'[/\\:*?"<>|]', "_", name)
 
 
 def percent(value: Any) -> str:

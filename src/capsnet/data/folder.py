@@ -8,7 +8,7 @@ Files that cannot be read are told of and left out, unless that leaves a class e
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +40,13 @@ class Pictures:
     digests: list[str]
     problems: dict[str, str]
 
+    def entries(self, listing: Listing) -> list[Entry]:
+        """The pictures as a manifest's entries, with the split that the data give, if any."""
+        return [
+            Entry(file.name, listing.class_names[file.label], file.group, file.part, digest)
+            for file, digest in zip(self.files, self.digests, strict=True)
+        ]
+
 
 def load_folder(
     path: Path,
@@ -69,20 +76,26 @@ def load_folder(
     _tell(path, pictures.problems)
     for note in listing.notes:
         logger.warning("%s", note)
-    _refuse_empty(listing, pictures)
-    entries = [
-        Entry(file.name, listing.class_names[file.label], file.group, file.part, digest)
-        for file, digest in zip(pictures.files, pictures.digests, strict=True)
-    ]
-    divided, changes = divide(entries, listing.class_names, path, rule)
+    dataset = load_pictures(listing, pictures, rule)
+    if dataset.changes:
+        return replace(dataset, changes=dataset.changes._replace(added=added))
+    return dataset
+
+
+def load_pictures(listing: Listing, pictures: Pictures, rule: Rule) -> OwnDataSet:
+    """Divide pictures that have been read, and make a data set of them."""
+    for complaint in find_empty(listing, pictures):
+        raise CapsNetError(complaint)
+    entries = pictures.entries(listing)
+    divided, changes = divide(entries, listing.class_names, listing.place, rule)
     place = {entry.file: n for n, entry in enumerate(entries)}
     rows = torch.tensor([place[entry.file] for entry in divided], dtype=torch.long)
     return make_own(
-        str(path),
+        str(listing.place),
         torch.from_numpy(pictures.images)[rows],
         divided,
         listing.class_names,
-        changes=changes and changes._replace(added=added),
+        changes=changes,
         unreadable=tuple(pictures.problems.items()),
         notes=tuple(listing.notes),
     )
@@ -164,12 +177,6 @@ def _tell(path: Path, problems: dict[str, str]) -> None:
         more = f"\n  and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
         some = "".join(f"\n  {why}" for why in list(problems.values())[:TOLD])
         logger.warning("%s: %d files cannot be read and are left out:%s%s", path, len(problems), some, more)
-
-
-def _refuse_empty(listing: Listing, pictures: Pictures) -> None:
-    """Every class needs training pictures that can be read."""
-    for complaint in find_empty(listing, pictures):
-        raise CapsNetError(complaint)
 
 
 def find_empty(listing: Listing, pictures: Pictures) -> list[str]:

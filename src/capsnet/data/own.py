@@ -153,6 +153,11 @@ def split_digest(split: Split) -> str:
     return digest.hexdigest()
 
 
+def split_digests(split: Split) -> list[str]:
+    """The SHA-256 of each image's pixels."""
+    return [hashlib.sha256(image.numpy().tobytes()).hexdigest() for image in split.images]
+
+
 def printable(name: str) -> str:
     """A class name that JSON and terminals take; bytes of a file name that are no text become question marks."""
     return "".join(c if c.isprintable() else "?" for c in name.encode("utf-8", "replace").decode("utf-8"))

@@ -6,7 +6,7 @@ A registered data set is a function `(data_dir, **options) -> DataSet`. Nothing 
 import importlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
@@ -129,16 +129,21 @@ def load_dataset(
         manifest: how a run divided the pictures of that path, to divide them in the same way.
         options: the data set's own.
     """
+    check_options(name, options)
     load = _loader(name)
-    parameters, known = inspect.signature(load).parameters, option_names(name)
+    if is_path(name):
+        return load(Path(name).expanduser(), manifest=manifest, **options)
+    return load(Path(data_dir) if data_dir is not None else None, **options)
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a data set or path that is not there, and options that it does not have."""
+    parameters, known = inspect.signature(_loader(name)).parameters, option_names(name)
     for option, value in options.items():
         if option not in known:
             its = f"its options: {', '.join(known)}." if known else "it has no options."
             raise CapsNetError(f"Data set '{name}' has no option '{option}'; {its}")
         _check_kind(name, option, value, parameters[option].annotation)
-    if is_path(name):
-        return load(Path(name).expanduser(), manifest=manifest, **options)
-    return load(Path(data_dir) if data_dir is not None else None, **options)
 
 
 def option_names(name: str) -> list[str]:
