@@ -7,6 +7,7 @@ Under torchrun every process runs this loop on its share of each batch (distribu
 """
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,6 +109,8 @@ class Training:
             self.augmentations = choose_augmentations(config.recipe, self.dataset)
             train_split, self.validation_split = prepare_splits(config, self.dataset)
             self.train_split = Split(*(t.to(team.device) for t in train_split))
+            # Batches come from these images alone; pairs find their partners here.
+            self.training_data = dataclasses.replace(self.dataset, train=self.train_split, groups={})
             self.recipe = fit_batch(config.recipe, len(train_split.labels))
             model = build_model(config, self.dataset)
             # Convolutions prefer channels last on CPUs and tensor cores: benchmarks/README.md has the measurement.
@@ -214,7 +217,7 @@ class Training:
         rows = self._order[index * size : (index + 1) * size]
         noise = generator(self.config.seed, "augment", now.step, device=self.team.device)
         augmentation = self.augmentations[now.step >= self.recipe.late_from * self.plan.total_steps]
-        batch = self.dataset.training_batch(self.train_split.select(rows), augmentation, noise)
+        batch = self.training_data.training_batch(self.train_split.select(rows), augmentation, noise)
         self.loss = self.learner.step(batch, now.step)
         now.loss_sum += self.loss * len(rows)
         now.images += len(rows)
