@@ -1,5 +1,6 @@
 """Compiling C: kept for the next process, and never the end of anything."""
 
+import contextlib
 import os
 import shutil
 import stat
@@ -11,8 +12,21 @@ import pytest
 from capsnet.kernels import available, compiled, switch
 from capsnet.kernels.compiled import compile_source
 
-needs_compiler = pytest.mark.skipif(available.compiler() is None, reason="there is no C compiler")
 SOURCE = "long answer(void) { return 42; }"
+
+
+def compiler_works() -> bool:
+    command = available.compiler() or ["no-such-compiler"]
+    arguments = ("-x", "c", "-c", "-o", os.devnull, "-")
+    with contextlib.suppress(OSError):
+        return (
+            subprocess.run([*command, *arguments], input=SOURCE, text=True, capture_output=True).returncode
+            == 0
+        )
+    return False
+
+
+needs_compiler = pytest.mark.skipif(not compiler_works(), reason="there is no C compiler that works")
 
 
 @pytest.fixture
@@ -41,7 +55,7 @@ def runs(monkeypatch):
 def compiler_that(tmp_path: Path, monkeypatch, does: str) -> None:
     """Puts a shell script in the compiler's place; `$REAL` is the compiler."""
     script = tmp_path / "compiler"
-    script.write_text(f"#!/bin/sh\nREAL='{shutil.which('cc')}'\n{does}\n")
+    script.write_text(f"#!/bin/sh\nREAL='{shutil.which((available.compiler() or ['cc'])[0])}'\n{does}\n")
     script.chmod(0o755)
     monkeypatch.setenv("CC", str(script))
 
