@@ -118,7 +118,9 @@ def test_a_relative_path_is_found_from_another_folder(place, tmp_path, monkeypat
     words = ["--image-size", str(SIZE), "--epochs", "1", "--threads", "1", "--validation", "0"]
     main(["train", "pictures", *words, "--out", str(tmp_path / "run")])
     monkeypatch.chdir(tmp_path)
-    assert capsnet.open_weights("run").dataset.test_images == result_of(place)["test_images"]
+    dataset = capsnet.open_weights("run").dataset
+    assert dataset.test_images == result_of(place)["test_images"]
+    assert dataset.name == "pictures", "what it was called, not where it lies"
 
 
 def test_pictures_that_have_gone_are_named(place, tmp_path):

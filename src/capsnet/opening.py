@@ -95,6 +95,8 @@ class OpenedWeights:
             dataset = load_dataset(name, data_dir=self._data_dir, **options)
         if dataset.changes is None:
             self._warn_of_changes(dataset)
+        if self.trained_on is not None and self._asked is None:  # called as it was then, wherever it lies now
+            dataset = replace(dataset, name=self.trained_on.dataset)
         return fit_dataset(dataset, self.model, self.weights)
 
     @property

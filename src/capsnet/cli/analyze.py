@@ -65,7 +65,7 @@ def reconstruct(
     from capsnet.analysis.reconstruct import reconstruct as run
 
     first = _open(weights, dataset, data_dir, device, threads)
-    subjects = [first, *(_open(w, first.dataset.name, data_dir, device, threads) for w in beside)]
+    subjects = [first, *(_open(w, first.opened.dataset_name, data_dir, device, threads) for w in beside)]
     _finish(run(subjects, first.one_of_each(per_class, seed), out), first, out, "reconstruct", json)
 
 

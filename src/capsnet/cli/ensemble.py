@@ -67,7 +67,7 @@ def show(result: dict[str, Any]) -> None:
     keys = [key for key in result["members"][0] if key.startswith("test_")]
     count, selected_on = len(result["members"]), result["selected_on"]
     how = f"chosen by {selected_on} error" if selected_on else "none chosen"
-    title = f"{count} members on {result['dataset']}, {how}"
+    title = f"{count} member{'s' if count > 1 else ''} on {result['dataset']}, {how}"
     table = Table(box=box.SIMPLE, pad_edge=False, title=title)
     table.add_column("member", overflow="fold")
     for heading in ("validation", *(key.removesuffix("_percent").replace("_", " ") for key in keys)):

@@ -51,7 +51,8 @@ def evaluate(
     where = choose_device(device)
     options = parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
     opened = open_weights(weights, dataset, data_dir=data_dir, **options)
-    model, data, name = opened.model, opened.dataset, opened.dataset_name
+    model, data = opened.model, opened.dataset
+    name = data.name
     model.to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
     with Progress(console=console.errors, transient=True, disable=not console.errors.is_terminal) as bar:
         task = bar.add_task("testing", total=data.test_images)
