@@ -1,4 +1,5 @@
-"""Time and memory of every routing, forward and backward, for the same votes, against the number of input capsules.
+"""Time and memory of every routing, accelerated as in training, forward and backward, for the same votes, against the number
+of input capsules.
 
 Self-attention routing stands twice: as the library computes it, and as the paper writes it, with the I x I matrices of eq. 5
 built, while those fit in 4 GiB. Each routing has a process of its own, so that its peak of memory is its own.
@@ -15,8 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from capsnet.analysis.speed import median_seconds
-from capsnet.functional.routing import ROUTINGS, RoutingResult, get_routing
+from capsnet.functional.routing import ROUTINGS, RoutingResult
 from capsnet.functional.squashing import length, squash
+from capsnet.kernels import accelerate
+from capsnet.layers import Routing
 from capsnet.machine import load_average, peak_memory, processor, reset_peak_memory
 
 CLASSES, SIZE = 10, 16
@@ -47,17 +50,16 @@ def measure(name: str, i: int, batch: int) -> dict[str, float] | None:
         return None
     torch.manual_seed(0)
     votes = torch.randn(batch, CLASSES, i, SIZE).mul_(i**-0.5).requires_grad_()
-    registered = get_routing("self_attention" if name == LITERAL else name)
-    function = literal_self_attention if name == LITERAL else registered.function
-    arguments = registered.parameters(i, CLASSES, SIZE)
-    for key, value in arguments.items():
-        arguments[key] = nn.Parameter(value) if isinstance(value, Tensor) else value
-    if name != LITERAL and registered.takes("activations"):
-        arguments["activations"] = torch.rand(batch, i)
+    activations = torch.rand(batch, i)
+    if name == LITERAL:
+        log_prior = nn.Parameter(torch.zeros(CLASSES, i))
+    else:
+        routing = accelerate(Routing(name, i, CLASSES, SIZE))
 
     def step() -> None:
         votes.grad = None
-        function(votes, **arguments).poses.sum().backward()
+        result = literal_self_attention(votes, log_prior) if name == LITERAL else routing(votes, activations)
+        result.poses.sum().backward()
 
     step()
     votes.grad = None

@@ -166,3 +166,15 @@ def test_votes_of_other_types_are_left_to_pytorch():
     layer, _ = dense("dynamic")
     votes = torch.randn(2, 3, 5, 4, dtype=torch.float64, requires_grad=True).as_subclass(Marked)
     assert routing.route_faster(layer.routing, votes) is NotImplemented
+    matrices = MatrixVotes(torch.randn(2, 9, 4, 4, 18).as_subclass(Marked), torch.randn(3, 4, 4, 18))
+    assert routing.route_faster(Routing("em", 2, 3, 16), matrices, torch.rand(2, 9, 18)) is NotImplemented
+
+
+@pytest.mark.usefixtures("votes")
+@pytest.mark.parametrize("name", MATRIX)
+def test_matrix_capsules_route_in_inference_mode(name):
+    layer = ConvCapsules(2, 3, routing=name).eval()
+    inputs = torch.randn(3, 2, 16, SIDE, SIDE), torch.rand(3, 2, SIDE, SIDE)
+    with torch.inference_mode():
+        for one, other in zip(*both(layer, lambda layer: layer(*inputs)), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

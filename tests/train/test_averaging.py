@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import torch
 from torch import nn
 
 from capsnet import create_model
 from capsnet.train.averaging import MovingAverage, RunningStatistics, statistics, take_statistics
+from capsnet.train.distributed import Share, Torchrun
 
 
 def test_the_average_follows_its_definition_statistics_included():
@@ -108,3 +111,17 @@ def test_constants_are_no_statistics():
     average.update(model, 5)
     assert average.model.constant.isinf().all()
     assert len(statistics(model)) == 2
+
+
+def test_processes_average_the_statistics_of_every_normalisation():
+    model = hfc_after([torch.rand(8, 1, 19, 19)])
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    team = Torchrun.__new__(Torchrun)
+    team.device, team.share = torch.device("cpu"), Share(0, 2)
+    team.group = SimpleNamespace(
+        all_reduce=lambda sums: sums.mul_(3)
+    )  # the other has twice as much of everything
+    team.average_statistics(model)
+    for name, buffer in model.named_buffers():
+        counted = name.endswith("num_batches_tracked")
+        torch.testing.assert_close(buffer, before[name] if counted else 1.5 * before[name])

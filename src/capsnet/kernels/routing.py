@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.functional.routing.matrix_votes import MatrixVotes, stored
 from capsnet.functional.routing.positions import OverPositions, over_children, softmax_over_positions
@@ -31,7 +31,7 @@ def route_faster(routing: Routing, votes: Any, activations: Tensor | None = None
     """The same mathematics, over votes of another kind."""
     if not routing.entry.uses_route:
         return NotImplemented
-    if type(votes) is MatrixVotes:
+    if type(votes) is MatrixVotes and all(map(_plain, (votes.poses, votes.weight, votes.offset))):
         votes = GroupedVotes(votes.poses, votes.weight, votes.offset)
     elif type(votes) is Tensor and torch.is_grad_enabled():
         votes = RecordedVotes(votes)
@@ -40,6 +40,10 @@ def route_faster(routing: Routing, votes: Any, activations: Tensor | None = None
     if type(more.get("normalise")) is OverPositions:
         more["normalise"] = LeanOverPositions(more["normalise"].seen, more["normalise"].children)
     return Routing.forward(routing, votes, activations, **more)
+
+
+def _plain(tensor: Tensor | None) -> bool:
+    return tensor is None or type(tensor) in (Tensor, nn.Parameter)
 
 
 class GroupedVotes(MatrixVotes):
