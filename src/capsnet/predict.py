@@ -1,72 +1,152 @@
-"""From picture files to classes, prepared as the weights' own pre-processing says."""
+"""From picture files to classes, prepared as the weights' own pre-processing says; any number of files, a batch at a time.
 
-from collections.abc import Callable, Sequence
+Letters: B batch, C x H x W image, J classes.
+"""
+
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import UInt8
 
 from capsnet.card import Card
-from capsnet.data.pictures import read_picture
+from capsnet.data.listing import find_pictures
+from capsnet.data.pictures import read_header, read_picture
 from capsnet.data.preprocessing import Preprocessing
+from capsnet.data.reading import read_all
 from capsnet.errors import CapsNetError
 from capsnet.registry import Architecture
 
 LIKELY = 0.5  # the score that the best class must reach
+BATCH = 64
 
 
 def describe_scores(
-    scores: Sequence[float], class_names: Sequence[str], *, blank: bool = False
+    scores: Sequence[float], class_names: Sequence[str], *, blank: bool = False, top: int | None = None
 ) -> dict[str, Any]:
-    """One prediction: the best class, all scores by name, and whether to believe it: not on a `blank` sheet."""
+    """One prediction: the best class, the scores by name, and whether to believe it: not on a `blank` sheet.
+
+    Args:
+        top: only so many scores, the best first; all, in the order of the classes, when left out.
+    """
     best = max(range(len(scores)), key=scores.__getitem__)
+    order = range(len(scores)) if top is None else sorted(range(len(scores)), key=lambda n: -scores[n])[:top]
     return {
         "class": class_names[best],
         "score": scores[best],
-        "scores": dict(zip(class_names, scores, strict=True)),
+        "scores": {class_names[n]: scores[n] for n in order},
         "likely": scores[best] >= LIKELY and not blank,
     }
 
 
-# Gives the scores of pictures in the stored form, (N, C, H, W) uint8.
-Scorer = Callable[[Preprocessing, np.ndarray], list[list[float]]]
+class Predictor(NamedTuple):
+    """Weights that are ready to look at pictures. `score` gives (B, J) as lists for pictures in the stored form."""
+
+    preprocessing: Preprocessing
+    image_shape: tuple[int, int, int]
+    class_names: tuple[str, ...]
+    score: Callable[[UInt8[np.ndarray, "b c h w"]], list[list[float]]]
+
+    def read(self, file: Path) -> UInt8[np.ndarray, "c h w"]:
+        return read_picture(file, self.preprocessing, self.image_shape)
 
 
 def predict_files(weights: str, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """A prediction for each picture file; `weights` may be an exported .onnx file, for which torch is not imported."""
-    if not files:
+    """A prediction for each picture file; one that cannot be read is an error. `weights` may be an exported .onnx file."""
+    predictions = list(predict_all(weights, files))
+    for prediction in predictions:
+        if "error" in prediction:
+            raise CapsNetError(prediction["error"])
+    return predictions
+
+
+def predict_all(
+    weights: str, places: Sequence[Path], *, device: str = "auto", top: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Give a prediction for each picture, in order, or its `file` with an `error` where it cannot be read.
+
+    Args:
+        weights: a run folder, a weights folder, a bundled name, or an exported .onnx file, for which torch is not imported.
+        places: files, folders with pictures at any depth, and patterns such as "photos/*.jpg".
+        device: auto, cpu, cuda or mps.
+        top: only so many scores of each.
+    """
+    if not places:
         raise CapsNetError("Name at least one picture.")
-    card, architecture, score = (_open_onnx if Path(weights).suffix == ".onnx" else _open_torch)(weights)
+    predictor = open_predictor(weights, device)
+    if top is not None and not 1 <= top <= len(predictor.class_names):
+        raise CapsNetError(f"--top-k is 1 to {len(predictor.class_names)}, the number of classes; got {top}.")
+    files = [file for place in places for file in _expand(place)]
+    results = read_all(files, predictor.read, "predicting", lambda file: read_header(file).memory)
+    while batch := list(islice(results, BATCH)):
+        pictures = {n: picture for n, (_, picture) in enumerate(batch) if isinstance(picture, np.ndarray)}
+        scores = iter(predictor.score(np.stack(list(pictures.values()))) if pictures else [])
+        for n, (file, picture) in enumerate(batch):
+            if n in pictures:
+                blank = not bool(pictures[n].any())
+                told = describe_scores(next(scores), predictor.class_names, blank=blank, top=top)
+                yield {"file": str(file), **told}
+            else:
+                yield {"file": str(file), "error": str(picture)}
+
+
+def _expand(place: Path) -> list[Path]:
+    """The pictures in a folder or of a pattern; the place itself where there are none, which reading it then tells."""
+    found = [place]
+    if place.is_dir():
+        found = find_pictures(place)
+    elif glob.has_magic(str(place)) and not place.exists():
+        found = [
+            path for name in sorted(glob.glob(str(place), recursive=True)) if (path := Path(name)).is_file()
+        ]
+    return found or [place]
+
+
+def open_predictor(weights: str, device: str = "auto") -> Predictor:
+    """Open weights for predictions alone: without their data set, and without torch for an .onnx file."""
+    onnx = Path(weights).suffix == ".onnx"
+    card, architecture, score = _open_onnx(weights, device) if onnx else _open_torch(weights, device)
     if not card.preprocessing:
         raise CapsNetError(f"The weights '{weights}' don't say how a picture is prepared for them.")
     preprocessing = Preprocessing.from_dict(card.preprocessing)
-    pictures = np.stack([read_picture(file, preprocessing, architecture.image_shape) for file in files])
-    names = card.names_of(architecture.num_classes)
-    return [
-        {"file": str(file), **describe_scores(row, names, blank=not bool(picture.any()))}
-        for file, picture, row in zip(files, pictures, score(preprocessing, pictures), strict=True)
-    ]
+    return Predictor(
+        preprocessing,
+        architecture.image_shape,
+        tuple(card.names_of(architecture.num_classes)),
+        lambda pictures: score(preprocessing, pictures),
+    )
 
 
-def _open_torch(weights: str) -> tuple[Card, Architecture, Scorer]:
+Scorer = Callable[[Preprocessing, np.ndarray], list[list[float]]]
+
+
+def _open_torch(weights: str, device: str) -> tuple[Card, Architecture, Scorer]:
     import torch
 
+    from capsnet.devices import choose_device
     from capsnet.saving import load
 
-    model = load(weights)
+    where = choose_device(device)
+    model = load(weights).to(where)
 
+    @torch.inference_mode()
     def score(preprocessing: Preprocessing, pictures: np.ndarray) -> list[list[float]]:
-        with torch.inference_mode():
-            scores: list[list[float]] = model(preprocessing.apply(torch.from_numpy(pictures))).scores.tolist()
+        images = preprocessing.apply(torch.from_numpy(pictures).to(where))
+        scores: list[list[float]] = model(images).scores.tolist()
         return scores
 
     return model.card, model.architecture, score
 
 
-def _open_onnx(weights: str) -> tuple[Card, Architecture, Scorer]:
+def _open_onnx(weights: str, device: str) -> tuple[Card, Architecture, Scorer]:
     from capsnet.data.preprocessing_numpy import apply_numpy
     from capsnet.export.runtime import OnnxModel
 
+    if device not in ("auto", "cpu"):
+        raise CapsNetError(f"ONNX files run on the CPU here, not on '{device}'; leave --device out.")
     model = OnnxModel(weights)
     if model.part == "decoder":
         raise CapsNetError(

@@ -18,9 +18,9 @@ from capsnet.data.base import DataSet
 from capsnet.data.duplicates import exact_duplicates, near_duplicates
 from capsnet.data.folder import find_empty, load_pictures, read_pictures
 from capsnet.data.hold_out import hold_out_rows
-from capsnet.data.listing import list_path
+from capsnet.data.listing import list_path, printable
 from capsnet.data.manifest import Entry
-from capsnet.data.own import Rule, printable, split_digests
+from capsnet.data.own import Rule, split_digests
 from capsnet.data.registry import check_options, is_path, load_dataset
 from capsnet.errors import CapsNetError
 

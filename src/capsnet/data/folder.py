@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from capsnet.data.listing import Listing, PictureFile, list_path
+from capsnet.data.listing import Listing, PictureFile, list_path, printable
 from capsnet.data.manifest import Entry, Manifest
-from capsnet.data.own import OwnDataSet, Rule, divide, make_own, printable
+from capsnet.data.own import OwnDataSet, Rule, divide, make_own
 from capsnet.data.pictures import Header, read_header, read_pixels
 from capsnet.data.reading import read_all
 from capsnet.errors import CapsNetError

@@ -171,6 +171,16 @@ def group_files(files: list[PictureFile], pattern: str, source: str) -> list[Pic
     return grouped
 
 
+def printable(name: str) -> str:
+    """A name that JSON and terminals take; bytes of a file name that are no text become question marks."""
+    return "".join(c if c.isprintable() else "?" for c in name.encode("utf-8", "replace").decode("utf-8"))
+
+
+def find_pictures(folder: Path) -> list[Path]:
+    """All picture files under a folder, sorted."""
+    return list(_walk(folder, Counter()))
+
+
 def _walk(folder: Path, passed: Counter[str]) -> Iterator[Path]:
     """All pictures under a folder, sorted; links to folders inside it are not followed, so none can loop."""
     for where, inner, names in os.walk(folder):

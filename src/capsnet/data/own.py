@@ -12,6 +12,7 @@ from torch import Tensor
 from capsnet.data.base import DataSet, Split
 from capsnet.data.compose import Compose
 from capsnet.data.content_split import find_units, set_aside_by_content
+from capsnet.data.listing import printable
 from capsnet.data.manifest import Changes, Entry, Manifest, compare
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.data.splits import validation_rows
@@ -156,8 +157,3 @@ def split_digest(split: Split) -> str:
 def split_digests(split: Split) -> list[str]:
     """The SHA-256 of each image's pixels."""
     return [hashlib.sha256(image.numpy().tobytes()).hexdigest() for image in split.images]
-
-
-def printable(name: str) -> str:
-    """A class name that JSON and terminals take; bytes of a file name that are no text become question marks."""
-    return "".join(c if c.isprintable() else "?" for c in name.encode("utf-8", "replace").decode("utf-8"))
