@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 from capsnet import create_model, list_models
-from capsnet.cli.train import settings_from_names
 from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.evaluate.cost import count_operations, count_parameters
@@ -32,6 +31,7 @@ from capsnet.machine import load_average
 from capsnet.train.prepare import plan_run
 from capsnet.train.provenance import provenance
 from capsnet.train.recipes import get_recipe
+from capsnet.train.settings import make_config
 from capsnet.trials.trial_process import CAPSNET, LocalEngine
 from capsnet.trials.trials import run_trials
 
@@ -169,7 +169,7 @@ def estimate(seeds: int = 30) -> dict[str, Any]:
         images = {"mnist": 55_000, "multimnist": 550_000, "smallnorb": 21_870}[data]
         row: dict[str, Any] = {"model": name, "dataset": data, "operations_per_image": BACKWARD * work(model)}
         for kind in ("budget", "paper"):
-            recipe = settings_from_names(data, name, kind).recipe
+            recipe = make_config(data, model=name, recipe=kind).recipe
             plan = plan_run(recipe, images)
             seen = plan.images_seen(recipe.batch_size)
             operations = seen * row["operations_per_image"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from capsnet.opening import open_weights
     from capsnet.registry import create_model, list_models
     from capsnet.saving import load, save
+    from capsnet.train import train
 
 _HOMES = {
     "CapsNetClassifier": "capsnet.estimator",
@@ -28,7 +29,7 @@ _HOMES = {
     "open_weights": "capsnet.opening",
     "save": "capsnet.saving",
 }
-_MODULES = ("convert", "data", "functional", "layers", "models")
+_MODULES = ("convert", "data", "functional", "layers", "models", "train")
 
 __all__ = [
     "CapsNetClassifier",
@@ -44,6 +45,7 @@ __all__ = [
     "models",
     "open_weights",
     "save",
+    "train",
 ]
 
 

@@ -1,4 +1,4 @@
-"""A run's settings: frozen, without torch, saved as JSON and run again from it."""
+"""A run's settings: frozen, without torch, saved as JSON, from which the run can be repeated."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from capsnet.errors import CapsNetError
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that training needs beside the model and the data."""
+    """Everything that training needs besides the model and the data."""
 
     name: str
     epochs: int
@@ -17,7 +17,7 @@ class Recipe:
     learning_rate: float
     schedule: Literal["exponential", "cosine"] = "exponential"
     decay: float = 1.0
-    """exponential: the factor that each epoch multiplies the learning rate by"""
+    """exponential: the learning rate is multiplied by this after each epoch"""
     floor: float = 0.0
     """the lowest learning rate"""
     warmup: float = 0.0
@@ -30,28 +30,48 @@ class Recipe:
     average: float | None = None
     """the decay of the moving average of the weights that is evaluated and kept, if any"""
     plain_statistics: int = 0
-    """unvaried training images that BatchNorm's statistics are taken from before each evaluation; 0 keeps the training's own"""
+    """how many training images without augmentation give BatchNorm its statistics before each evaluation; 0: none"""
     augmentation: str | None = None
-    """by name; the data set's own when None"""
+    """by name; None: the data set's own"""
     late_augmentation: str | None = None
-    """what takes its place late in training, if anything"""
+    """replaces it late in training, if given"""
     late_from: float = 0.6
-    """the share of all steps after which the late augmentation is taken"""
+    """the share of all steps after which the late augmentation is used"""
     images: int | None = None
-    """images seen in all, in place of whole epochs, to compare systems at the same budget"""
+    """how many images are shown in total, instead of whole epochs"""
+    minutes: float | None = None
+    """a time budget; its number of `images` is measured before the first step and recorded"""
+    patience: int | None = None
+    """stop after this many epochs without a better validation error"""
+    balanced: bool = False
+    """show every class equally often"""
+    label_smoothing: float = 0.0
+    """the share of each target that is spread evenly over all classes; for networks trained with cross-entropy"""
     least_steps: int = 0
-    """a small data set gets more epochs, until it has this many steps"""
+    """a small data set gets more epochs, up to this many steps"""
     reconstruction_weight: float = 0.392
     reconstruct_fraction: float = 1.0
-    """the share of each batch that is reconstructed, where the decoder is the cost"""
+    """the share of each batch that is reconstructed, for decoders that dominate the cost"""
     learn_from: float = 1.0
-    """the share of each batch's loss that is learned from, by the fewest images that hold it; 1 takes every image"""
+    """learn only from the fewest images that hold this share of a batch's loss; 1: from every image"""
 
     def __post_init__(self) -> None:
         _require(self.epochs >= 1, f"--epochs is at least 1; got {self.epochs}.")
         _require(self.images is None or self.images >= 1, f"--images is at least 1; got {self.images}.")
-        _require(self.batch_size >= 1, f"The batch size is at least 1; got {self.batch_size}.")
-        _require(self.learning_rate > 0, f"The learning rate is above 0; got {self.learning_rate}.")
+        _require(self.minutes is None or self.minutes > 0, f"--minutes is above 0; got {self.minutes}.")
+        _require(
+            self.patience is None or self.patience >= 1, f"--patience is at least 1; got {self.patience}."
+        )
+        _require(self.batch_size >= 1, f"--batch-size is at least 1; got {self.batch_size}.")
+        _require(
+            0 < self.learning_rate < float("inf"), f"--learning-rate is above 0; got {self.learning_rate}."
+        )
+        _require(
+            0 <= self.weight_decay < float("inf"), f"--weight-decay is at least 0; got {self.weight_decay}."
+        )
+        _require(
+            0 <= self.label_smoothing < 1, f"--label-smoothing lies in [0, 1); got {self.label_smoothing}."
+        )
         _require(self.schedule in ("exponential", "cosine"), f"There is no schedule '{self.schedule}'.")
         _require(self.kernel_rate > 0, f"kernel_rate is above 0; got {self.kernel_rate}.")
         _require(0 <= self.warmup < 1, f"The warm-up is a share of all steps below 1; got {self.warmup}.")
@@ -67,7 +87,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Config:
-    """One run: what is trained on what, how, from which seed."""
+    """One run: what is trained on what, how, and from which seed."""
 
     dataset: str
     model: str

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from capsnet.cli import main
-from capsnet.cli.train import settings_from_names
 from capsnet.data import load_dataset
 from capsnet.data.hold_out import hold_out
 from capsnet.data.toyviews import Design, make
 from capsnet.data.toyviews.design import factors
 from capsnet.data.viewpoints import Views, is_familiar, norb_views
 from capsnet.errors import CapsNetError
+from capsnet.train.settings import make_config
 
 
 def views_of(split: str) -> Views:
@@ -119,7 +119,7 @@ def test_validation_holds_out_whole_objects_of_each_class(data_dir: Path) -> Non
     ],
 )
 def test_training_holds_out_objects_where_viewpoints_are_known(dataset: str, way: str) -> None:
-    assert settings_from_names(dataset, None, None).hold_out == way
+    assert make_config(dataset).hold_out == way
 
 
 def test_without_the_files_the_error_says_what_makes_them(

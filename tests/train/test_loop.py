@@ -19,7 +19,6 @@ from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
 from capsnet.train.callbacks import Callback
 from capsnet.train.loop import train
-from capsnet.train.order import epoch_order
 from capsnet.train.step import training_loss
 
 CONFTEST = str(Path(__file__).with_name("conftest.py"))
@@ -267,12 +266,6 @@ def test_a_fraction_of_the_batch_can_be_reconstructed():
         + 0.392 * (picture - batch.images[:4]).square().mean()
     )
     torch.testing.assert_close(training_loss(model, batch, half, 1.0), expected)
-
-
-def test_an_epoch_shows_every_image_as_often_as_the_data_set_says():
-    order = epoch_order(0, 0, 10, 3)
-    assert sorted(order.tolist()) == sorted(list(range(10)) * 3)
-    assert order.tolist() != epoch_order(0, 1, 10, 3).tolist()
 
 
 def test_numbers_too_small_for_full_precision_are_zero_only_while_training(tmp_path):

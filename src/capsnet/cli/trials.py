@@ -1,6 +1,5 @@
 """`capsnet trials`."""
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from capsnet.cli import console
-from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, choose_kernels, parse_pairs
-from capsnet.cli.train import settings_from_names
+from capsnet.cli.options import Flag, Maybe, choose_kernels
+from capsnet.cli.training_options import AS_THEY_ARE, Training
 from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ def trials(
     dataset: Positional[str],
     /,
     *,
-    model: Maybe[str] = None,
-    recipe: Maybe[str] = None,
+    options: Training = AS_THEY_ARE,
     seeds: int = 30,
     first_seed: int = 0,
     jobs: int = 1,
@@ -37,59 +35,27 @@ def trials(
     cpus_per_trial: int = 1,
     gpus_per_trial: float = 0.0,
     storage: Maybe[Path] = None,
-    epochs: Maybe[int] = None,
-    limit: Maybe[int] = None,
-    validation: Maybe[int] = None,
-    hold_out: Maybe[str] = None,
-    fold: Maybe[str] = None,
-    no_test: Flag = False,
-    no_reconstruction: Flag = False,
-    augment: Maybe[str] = None,
-    model_options: Pairs = (),
-    group_by: Maybe[str] = None,
-    data_options: Pairs = (),
-    device: str = "auto",
-    threads: Maybe[int] = None,
-    kernels: Maybe[Kernels] = None,
-    precision: Literal["float32", "bf16"] = "float32",
     data_dir: Maybe[Path] = None,
     out: Maybe[Path] = None,
     record: Maybe[Path] = None,
     save_every: float = 20.0,
     json: Flag = False,
 ) -> None:
-    """Train many seeds of a recipe, a run folder each, and sum them up.
+    """Train many seeds of a recipe, one run folder each, and summarise them.
 
-    Finished seeds are kept, broken ones resumed, a failing one does not stop the others. Ctrl-C stops them all; the same
-    command goes on.
+    Finished seeds are kept, broken ones are resumed, and a failing one does not stop the others. Ctrl-C stops them all; the
+    same command continues.
 
     Args:
-        dataset: A data set's name (see `capsnet data list`).
-        model: A model's name; the paper's for the data set when left out.
-        recipe: quick, paper, authors, fast, photos or budget, as for `capsnet train`; quick when left out.
+        dataset: A data set's name (see `capsnet data list`), a folder of pictures, a CSV that lists them, or an .npz file.
         seeds: How many seeds.
         first_seed: The first of them.
-        jobs: How many train at once on this machine; the CPU's threads are divided among them.
+        jobs: How many train at the same time on this machine; the CPU's threads are divided among them.
         engine: local for processes of this machine, ray for a Ray cluster.
-        address: Of the Ray cluster: HOST:PORT, or auto on one of its machines; one of its own on this machine when left out.
-        cpus_per_trial: That Ray sets aside for each trial, which are its threads.
-        gpus_per_trial: That Ray sets aside for each trial; shares such as 0.25 too.
-        storage: A folder that all machines of the cluster see; the folder of all runs is made in it, not in runs/.
-        epochs: In place of the recipe's.
-        limit: Train on this many images only.
-        validation: Training images held out to select on; min(5,000, 10 %) when left out, 0 for none.
-        hold_out: images, stretches or groups of the data set such as writers, as for `capsnet train`.
-        fold: Such as 2/5: hold out the second of five fixed parts, as for `capsnet train`.
-        no_test: Leave the test set unread, while settings are being chosen.
-        no_reconstruction: Train without the decoder.
-        augment: How training images are varied, by name, or none; the data set's own when left out.
-        model_options: The model's own, such as routing=dynamic iterations=3.
-        group_by: What your own pictures must stay together by, as for `capsnet train`.
-        data_options: The data set's own, such as views=azimuth.
-        device: auto, cpu, cuda or mps.
-        threads: Of each trial; the cores divided by --jobs, or --cpus-per-trial, when left out.
-        kernels: off computes everything by PyTorch's own operations; auto by default.
-        precision: float32 or bf16, as for `capsnet train`.
+        address: The Ray cluster's HOST:PORT, or auto on one of its machines; a new one on this machine when left out.
+        cpus_per_trial: How many CPUs Ray reserves for each trial, which are its threads.
+        gpus_per_trial: How many GPUs Ray reserves for each trial; also fractions such as 0.25.
+        storage: A folder that all machines of the cluster see; the folder of all runs is created in it instead of in runs/.
         data_dir: Where data sets are looked for first.
         out: The folder of all runs; runs/DATASET-MODEL-RECIPE, or that in --storage, when left out.
         record: Also keep each result, as its seed ends, as DIR/DATASET/MODEL-RECIPE-sSEED.json, for `capsnet reproduce`.
@@ -104,34 +70,9 @@ def trials(
         from capsnet.data import get_dataset_info
 
         get_dataset_info(dataset)
-    choose_kernels(kernels)
-    config = settings_from_names(dataset, model, recipe)
+    choose_kernels(options.kernels)
+    config = options.make_config(dataset)
     get_entry(config.model)
-    changes: dict[str, Any] = {
-        k: v for k, v in (("epochs", epochs), ("augmentation", augment)) if v is not None
-    }
-    if epochs is not None:
-        changes |= {"least_steps": 0, "images": None}
-    config = dataclasses.replace(
-        config,
-        recipe=dataclasses.replace(config.recipe, **changes),
-        limit=limit,
-        validation=validation,
-        hold_out=hold_out or config.hold_out,
-        fold=fold,
-        device=device,
-        threads=threads,
-        precision=precision,
-        test=not no_test,
-        model_options={
-            **parse_pairs(model_options, "--model-options"),
-            **({"decoder": False} if no_reconstruction else {}),
-        },
-        dataset_options={
-            **parse_pairs(data_options, "--data-options"),
-            **({"group_by": group_by} if group_by is not None else {}),
-        },
-    )
     if storage is not None and not storage.is_dir():
         raise CapsNetError(f"There is no storage folder '{storage}': is it mounted?")
     if engine == "ray" and not (storage or out):

@@ -7,29 +7,32 @@ Under torchrun every process runs this loop on its share of each batch (distribu
 """
 
 import contextlib
-import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from capsnet.config import Config
-from capsnet.data.base import Split
+from capsnet.data.base import Batch, Split
 from capsnet.devices import choose_device, set_threads
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import evaluate
 from capsnet.models.base import CapsuleModel
 from capsnet.train.averaging import take_statistics
+from capsnet.train.budget import images_within
 from capsnet.train.callbacks import Callback
 from capsnet.train.distributed import Team, join_team
 from capsnet.train.finish import finish, keep_weights, sample
 from capsnet.train.interrupt import Interrupted, deferred_interrupt
-from capsnet.train.order import epoch_order
+from capsnet.train.order import balanced_order, epoch_order
 from capsnet.train.prepare import (
     build_model,
+    check_recipe,
     choose_augmentations,
     fit_batch,
     flushed_denormals,
@@ -40,7 +43,7 @@ from capsnet.train.prepare import (
 from capsnet.train.randomness import generator
 from capsnet.train.run_data import NEW, keep_manifest, load_run_data, run_division
 from capsnet.train.run_folder import RunFolder
-from capsnet.train.state import Progress, diverged, load_state, save_state, share_state
+from capsnet.train.state import Progress, diverged, exhausted, load_state, save_state, share_state
 from capsnet.train.step import Learner
 
 
@@ -61,8 +64,9 @@ def train(
         team = stack.enter_context(join_team(choose_device(config.device)))
         stack.enter_context(flushed_denormals())
         with team.agreeing():
-            finished = run.open(config, resume=resume) if team.leads else None
-        if finished := team.from_leader(finished):
+            opened = (run.open(config, resume=resume), run.settled(config)) if team.leads else (None, config)
+        finished, config = team.from_leader(opened)
+        if finished:
             return finished
         training = Training(config, run, team, data_dir=data_dir, callbacks=callbacks, save_every=save_every)
         with team.agreeing():
@@ -110,13 +114,18 @@ class Training:
             train_split, self.validation_split = prepare_splits(config, self.dataset)
             self.train_split = Split(*(t.to(team.device) for t in train_split))
             # Batches come from these images alone; pairs find their partners here.
-            self.training_data = dataclasses.replace(self.dataset, train=self.train_split, groups={})
+            self.training_data = replace(self.dataset, train=self.train_split, groups={})
             self.recipe = fit_batch(config.recipe, len(train_split.labels))
             model = build_model(config, self.dataset)
+            check_recipe(self.recipe, model, self.validation_split)
             # Convolutions prefer channels last on CPUs and tensor cores: benchmarks/README.md has the measurement.
             model.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         team.synchronise_norms(model)
-        self.plan = plan_run(self.recipe, len(train_split.labels) * self.dataset.views)
+        if self.recipe.minutes and not self.recipe.images:
+            images = team.from_leader(images_within(self, model))
+            self.recipe = replace(self.recipe, images=images)
+            self.config = replace(config, recipe=replace(config.recipe, images=images))
+        self.plan = plan_run(self.recipe, self.images_per_epoch)
         self.learner = Learner(
             model,
             self.recipe,
@@ -129,12 +138,16 @@ class Training:
         self.now = Progress()
         self.epoch, self.loss = 0, float("nan")
         self._stop = False
-        self._order: Tensor | None = None
+        self._batches: Iterator[tuple[int, Tensor]] | None = None
         self._saved_at = time.monotonic()
 
     @property
     def model(self) -> CapsuleModel:
         return self.learner.model
+
+    @property
+    def images_per_epoch(self) -> int:
+        return len(self.train_split.labels) * self.dataset.views
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -206,19 +219,33 @@ class Training:
                     raise self.team.once(Interrupted(text), code=130)
         self.tell("on_train_end")
 
+    def batches(self, epoch: int, first: int = 0) -> Iterator[tuple[int, Int[Tensor, "b"]]]:
+        """Yield the step and the images of each batch of an epoch, both counted from 0; `first` batches are left out."""
+        seed, labels, views = self.config.seed, self.train_split.labels, self.dataset.views
+        if self.recipe.balanced:
+            order = balanced_order(seed, epoch, labels, views)
+        else:
+            order = epoch_order(seed, epoch, len(labels), views)
+        parts = order.to(self.team.device).split(self.recipe.batch_size)
+        for index, rows in enumerate(parts[first:], start=first):
+            yield epoch * len(parts) + index, rows
+
+    def batch(self, step: int, rows: Int[Tensor, "b"], *, late: bool) -> Batch:
+        """Return the augmented batch of a step."""
+        noise = generator(self.config.seed, "augment", step, device=self.team.device)
+        shown = self.train_split.select(rows)
+        return self.training_data.training_batch(shown, self.augmentations[late], noise)
+
     def _step(self) -> None:
-        now, size = self.now, self.recipe.batch_size
+        now = self.now
         epoch, index = divmod(now.step, self.plan.steps_per_epoch)
-        if self._order is None or index == 0:
-            order = epoch_order(self.config.seed, epoch, len(self.train_split.labels), self.dataset.views)
-            self._order, self.epoch = order.to(self.team.device), epoch + 1
+        if self._batches is None or index == 0:
+            self._batches, self.epoch = self.batches(epoch, index), epoch + 1
             self.tell("on_epoch_start")
         began = time.perf_counter()
-        rows = self._order[index * size : (index + 1) * size]
-        noise = generator(self.config.seed, "augment", now.step, device=self.team.device)
-        augmentation = self.augmentations[now.step >= self.recipe.late_from * self.plan.total_steps]
-        batch = self.training_data.training_batch(self.train_split.select(rows), augmentation, noise)
-        self.loss = self.learner.step(batch, now.step)
+        step, rows = next(self._batches)
+        late = step >= self.recipe.late_from * self.plan.total_steps
+        self.loss = self.learner.step(self.batch(step, rows, late=late), step)
         now.loss_sum += self.loss * len(rows)
         now.images += len(rows)
         now.step += 1
@@ -239,7 +266,7 @@ class Training:
             keep_weights(self.run.path, model, self.dataset, self.config, now)
             self.run.write_metrics(now.rows)
         self.tell("on_epoch_end", row)
-        now.stopped = self.team.any(self._stop)
+        now.stopped = self.team.any(self._stop) or exhausted(now.rows, self.recipe.patience)
 
     def _row(self) -> dict[str, Any]:
         now, held_out, team = self.now, self.validation_split, self.team

@@ -12,7 +12,7 @@ from capsnet.config import Config, Recipe
 from capsnet.data.base import DataSet, Split
 from capsnet.data.hold_out import hold_out
 from capsnet.errors import CapsNetError
-from capsnet.models.base import CapsuleModel
+from capsnet.models.base import CapsuleModel, SoftmaxModel
 from capsnet.registry import create_model, get_entry
 from capsnet.saving import as_tuples
 from capsnet.train.initial import start_from
@@ -109,6 +109,17 @@ def build_model(config: Config, dataset: DataSet) -> CapsuleModel:
         raise CapsNetError(
             f"Model '{config.model}' does not fit data set '{dataset.name}': {error}"
         ) from None
+
+
+def check_recipe(recipe: Recipe, model: CapsuleModel, validation: Split | None) -> None:
+    """Refuse settings that have no meaning for this model or without validation images."""
+    if recipe.label_smoothing and not isinstance(model, SoftmaxModel):
+        raise CapsNetError(
+            f"--label-smoothing is for networks trained with cross-entropy; '{model.architecture.name}' is trained with a "
+            "margin, which already asks for no certainty. Leave it out."
+        )
+    if recipe.patience is not None and validation is None:
+        raise CapsNetError("--patience needs validation images to watch: leave out --validation 0.")
 
 
 def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimizer:

@@ -8,6 +8,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class RunFolder:
             if not path.is_dir():
                 raise CapsNetError(f"There is no run at {path} to resume; leave --resume out to start one.")
             if (path / "config.json").exists():
-                self._check_same(Config.from_dict(read_json(path / "config.json")), config)
+                self._check_same(Config.from_dict(read_json(path / "config.json")), self.settled(config))
         elif path.exists() and (not path.is_dir() or any(file.name != locks.NAME for file in path.iterdir())):
             raise CapsNetError(
                 f"{path} exists already; continue that run with --resume or choose another folder with --out."
@@ -52,6 +53,14 @@ class RunFolder:
             if not free:
                 raise self._busy()
             yield
+
+    def settled(self, config: Config) -> Config:
+        """Return the configuration with what the run has measured: how many images fit into its time budget."""
+        file, recipe = self.path / "config.json", config.recipe
+        if recipe.minutes is None or recipe.images is not None or not file.exists():
+            return config
+        measured = Config.from_dict(read_json(file)).recipe.images
+        return replace(config, recipe=replace(recipe, images=measured))
 
     def _busy(self) -> CapsNetError:
         return CapsNetError(

@@ -5,6 +5,7 @@ running epoch, rows of the finished epochs) is JSON in the file's own header, so
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,14 @@ def share_state(learner: Learner, progress: Progress) -> Progress:
     if not team.leads:
         optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     return progress
+
+
+def exhausted(rows: Sequence[dict[str, Any]], patience: int | None) -> bool:
+    """Return whether the last `patience` epochs brought no better validation error; the loss decides ties."""
+    if patience is None or not rows:
+        return False
+    scores = [(row["validation_error_percent"], row["validation_loss"]) for row in rows]
+    return len(rows) - 1 - scores.index(min(scores)) >= patience
 
 
 def diverged(step: int, folder: Path) -> str:

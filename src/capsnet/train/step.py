@@ -7,6 +7,7 @@ Letters: B batch, K classes in an image.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from capsnet import kernels
@@ -38,6 +39,11 @@ def training_loss(
         picture = model.reconstruct(output.poses[:some], mine.classes[:some, n])
         loss = loss + weight * reconstruction_loss(picture, mine.originals[:some, n])
     return loss
+
+
+def smooth(targets: Float[Tensor, "b j"], share: float) -> Float[Tensor, "b j"]:
+    """Spread a share of each image's targets evenly over all classes."""
+    return (1 - share) * targets + share * targets.mean(dim=1, keepdim=True)
 
 
 class Objective(nn.Module):
@@ -98,6 +104,8 @@ class Learner:
     def step(self, batch: Batch, number: int) -> float:
         """Take step `number`, counted from 0, on a batch that all processes share; return its mean loss."""
         images, device = len(batch.images), self.team.device
+        if self.recipe.label_smoothing:
+            batch = batch._replace(targets=smooth(batch.targets, self.recipe.label_smoothing))
         seed_dropout(device, derive_seed(self.seed, "dropout", number, *self.team.place))
         self.norms.before(number)
         for group in self.optimizer.param_groups:
