@@ -96,16 +96,16 @@ def _check_options(name: str, entry: Entry, options: dict[str, Any]) -> None:
     from capsnet.layers import DenseCapsules
 
     parameters = inspect.signature(entry.build).parameters.values()
-    own = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
-    known, of = list(own), f"Model '{name}'"
+    known = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
+    of = f"Model '{name}'"
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         default = next((p.default for p in parameters if p.name == "routing"), None)
         if default is None:
             return  # a model that takes whatever it is given
         routing = get_routing(options.get("routing", default))
-        known += [option for option in DenseCapsules.options_for(routing) if option not in known]
+        known = {**DenseCapsules.options_for(routing), **known}
         of += f" with routing '{routing.name}'"
     for option in options:
         if option not in known:
             raise CapsNetError(f"{of} has no option '{option}'; its options: {', '.join(known)}.")
-        check_value(option, own.get(option), options[option])
+        check_value(option, known[option], options[option])

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingEntry, RoutingResult, get_routing
-from capsnet.functional.routing.registry import check_value
 from capsnet.functional.squashing import length
 from capsnet.functional.votes import compute_shared_votes, compute_votes
 from capsnet.layers.former_names import FormerNames
@@ -57,7 +56,6 @@ class DenseCapsules(FormerNames):
         **options: Any,
     ) -> None:
         super().__init__()
-        check_value("shared", bool, shared)
         if scale is not None:
             if not get_routing(routing).takes("dimension"):
                 raise CapsNetError(f"Routing '{routing}' takes no scale.")
@@ -73,12 +71,11 @@ class DenseCapsules(FormerNames):
         self.routing = Routing(routing, in_capsules, out_capsules, out_size, bias=bias, **options)
 
     @staticmethod
-    def options_for(routing: RoutingEntry) -> list[str]:
-        """The names of all that may be set beside the sizes."""
-        own = ["routing", "shared"]
-        own += ["scale"] if routing.takes("dimension") else []
-        own += ["bias"] if routing.takes("bias") else []
-        return [*own, *routing.options()]
+    def options_for(routing: RoutingEntry) -> dict[str, Any]:
+        """The kind of each option that may be set beside the sizes."""
+        scale = {"scale": str} if routing.takes("dimension") else {}
+        bias = {"bias": bool} if routing.takes("bias") else {}
+        return {"routing": str, "shared": bool, **scale, **bias, **routing.options()}
 
     def forward(
         self, capsules: Float[Tensor, "b i k"], activations: Float[Tensor, "b i"] | None = None

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from capsnet.errors import CapsNetError
 from capsnet.functional.routing import RoutingResult, get_routing
 from capsnet.functional.routing.products import UnmadeVotes
-from capsnet.functional.routing.registry import check_value
 from capsnet.functional.squashing import get_squash
 
 
@@ -41,7 +40,6 @@ class Routing(nn.Module):
             options["squash"] = get_squash(options["squash"])
         self.options = options
         learned = self.entry.parameters(inputs, parents, size)
-        check_value("bias", bool, bias)
         if bias and "bias" not in learned:
             if not self.entry.takes("bias"):
                 raise CapsNetError(f"Routing '{name}' takes no bias.")
