@@ -59,3 +59,18 @@ with tempfile.TemporaryDirectory() as folder:
 )
 def test_exports_in_both_formats(name, run_without_shape_checks):
     run_without_shape_checks(PROGRAM, name)
+
+
+MIXTURES = """
+import capsnet
+from capsnet.export.trace import trace
+
+small = {"matrix_capsnet": {"types": (4, 2, 2, 2)}, "efficient_capsnet": {"routing": "variational"}}
+for name, options in small.items():
+    graph = trace(capsnet.create_model(name, (1, 20, 20), 3, decoder=False, **options)).graph
+    assert graph.input[0].type.tensor_type.shape.dim[0].dim_param, name
+"""
+
+
+def test_mixture_routings_export_with_a_free_batch(run_without_shape_checks):
+    run_without_shape_checks(MIXTURES)

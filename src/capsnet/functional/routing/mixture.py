@@ -65,7 +65,7 @@ def fit_mixture(
 ) -> tuple[Component, Float[Tensor, "b j i"]]:
     """The components after the last fit, and the coupling that they were fitted with. The parents of a position come one after
     the other, and see the same activations."""
-    coupling = normalise(votes.uniform()).expand(len(activations), -1, -1)
+    coupling = normalise(votes.uniform()).expand(activations.shape[0], -1, -1)
     for iteration in range(iterations):
         weights = coupling.unflatten(1, (activations.shape[1], -1)) * activations.unsqueeze(2)
         component = fit(iteration, Moments(*votes.moments(weights.flatten(1, 2)), votes.centre))

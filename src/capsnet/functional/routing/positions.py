@@ -55,7 +55,7 @@ def over_children(
     values: Float[Tensor, "b p i"], seen: Int[Tensor, "p i"], children: int, reduce: str
 ) -> Float[Tensor, "b p i"]:
     """Each child's values taken together, and given back to all places that see it."""
-    b = len(values)
+    b = values.shape[0]
     index = seen.reshape(1, -1).expand(b, -1)
     nothing = values.new_full((b, children), -torch.inf if reduce == "amax" else 0)
     return nothing.scatter_reduce(1, index, values.flatten(1), reduce).gather(1, index).view_as(values)
