@@ -27,6 +27,7 @@ SKIPPED = (
     "capsnet data make",
     "capsnet train mnist --model",
     "capsnet train cifar10",
+    "capsnet train eth80",
     "capsnet train path",
     "capsnet train ./shapes",
     "capsnet train multimnist",
