@@ -517,6 +517,23 @@ def cifar10_table() -> str:
     return "\n".join(lines)
 
 
+def photo_trials_table() -> str:
+    """The short trainings that chose the recipe `photos`, on held-out training images."""
+    lines = [
+        "| system | epochs | optimiser | learning rate | batch | average | validation error | training error |",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    runs = read_results("photo_trials")
+    for run in sorted(runs, key=lambda run: (run["model"], run["epochs"], run["validation_error_percent"])):
+        recipe = run["config"]["recipe"]
+        lines.append(
+            f"| `{run['model']}` | {run['epochs']} | {recipe['optimizer']} | {recipe['learning_rate']} | "
+            f"{run['batch_size']} | {recipe['average']} | {run['validation_error_percent']:.2f} % | "
+            f"{run['train_error_percent']:.2f} % |"
+        )
+    return "\n".join(lines)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "results": ("README.md", results_table),
     "recipe-trials": ("docs/records.md", partial(trials_table, "handwriting")),
@@ -543,6 +560,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "reconstruction": ("README.md", reconstruction_table),
     "routings": ("README.md", routings_table),
     "cifar10": ("docs/photographs.md", cifar10_table),
+    "photo-trials": ("docs/photographs.md", photo_trials_table),
     "scaling-speed": ("docs/scaling.md", scaling_speed_table),
     "scaling-errors": ("docs/scaling.md", scaling_errors_table),
     "scaling-ray": ("docs/scaling.md", scaling_ray_table),
