@@ -192,3 +192,17 @@ def test_crop_flip_is_one_of_the_windows_of_the_mirrored_border() -> None:
     assert bool((matches.sum(dim=(0, 1)) == 1).all())
     assert bool(matches.any(dim=2).any(dim=1).all())  # mirrored and not
     assert int(matches.any(dim=2).any(dim=0).sum()) > 20  # of 5 x 7 places
+
+
+def test_crop_flip_covers_a_square_with_the_pictures_mean() -> None:
+    images = torch.randint(256, (60, 3, 16, 24), generator=seeded(), dtype=torch.uint8)
+    plain = crop_flip(images, seeded(1), preprocessing=Preprocessing())
+    out = crop_flip(images, seeded(1), preprocessing=Preprocessing(), cut=3 / 8)
+    changed = (out != plain).any(dim=1)
+    rows, columns = changed.any(dim=2).sum(dim=1), changed.any(dim=1).sum(dim=1)
+    assert int(rows.max()) == int(columns.max()) == 6
+    assert int(torch.minimum(rows, columns).min()) < 6  # at the border
+    mean = plain.mean(dim=(2, 3), keepdim=True).expand_as(out)
+    assert torch.allclose(
+        out[changed[:, None].expand_as(out)], mean[changed[:, None].expand_as(out)], atol=1e-5
+    )

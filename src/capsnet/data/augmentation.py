@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from capsnet.data.base import Augmentation
 from capsnet.data.handwriting import AFFINE, BOLD, GENTLE, LIVELY, STRONG, handwriting
 from capsnet.data.preprocessing import Preprocessing
+from capsnet.data.warp import cover
 
 DEVIATION = 0.33
 CUT = 0.9999
@@ -204,12 +205,14 @@ def crop_flip(
     *,
     preprocessing: Preprocessing,
     share: float = 1 / 8,
+    cut: float = 0.0,
 ) -> Float[Tensor, "b c2 h2 w2"]:
     """What small photographs are trained with: mirrored half the time, and moved by whole pixels, up to `share` of each side;
-    what comes in at a border is the picture mirrored there."""
+    what comes in at a border is the picture mirrored there. With `cut`, a square of that share of the side becomes the mean
+    (DeVries, Taylor 2017)."""
     b, _, height, width = images.shape
     device = images.device
-    u = torch.rand(b, 3, generator=generator, device=device)
+    u = torch.rand(b, 5, generator=generator, device=device)
 
     def places(size: int, u: Float[Tensor, "b"]) -> Int[Tensor, "b n"]:
         most = int(share * size)
@@ -217,11 +220,16 @@ def crop_flip(
         return (size - 1) - ((size - 1) - moved.abs()).abs()
 
     rows, columns = places(height, u[:, 0]), places(width, u[:, 1])
-    columns = torch.where(u[:, 2:] < 0.5, columns.flip(1), columns)
+    columns = torch.where(u[:, 2:3] < 0.5, columns.flip(1), columns)
     moved = images.movedim(1, -1)[
         torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None]
     ]
-    return preprocessing.apply(moved.movedim(-1, 1))
+    images = moved.movedim(-1, 1)
+    if cut:
+        side = round(cut * min(height, width))
+        first = (u[:, 3:] * torch.tensor([height, width], device=device)).floor() - side // 2
+        images = cover(images.float(), first, side, images.float().mean(dim=(2, 3), keepdim=True))
+    return preprocessing.apply(images)
 
 
 MNIST_AUGMENTATIONS: dict[str, Augmentation] = {

@@ -143,5 +143,8 @@ def cifar10(data_dir: Path | None = None) -> "DataSet":
         return Split(*map(torch.cat, zip(*parts, strict=True)))
 
     train, test = read(TRAIN), read(TEST)
-    augmentations = {"crop_flip": partial(crop_flip, preprocessing=PREPROCESSING)}
+    augmentations = {
+        "crop_flip": partial(crop_flip, preprocessing=PREPROCESSING),
+        "crop_flip_cutout": partial(crop_flip, preprocessing=PREPROCESSING, cut=3 / 8),
+    }
     return DataSet("cifar10", train, test, CLASS_NAMES, PREPROCESSING, SHAPE, augmentations, digests)

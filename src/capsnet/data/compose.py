@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from torch import Generator, Tensor
 
 from capsnet.data.preprocessing import Preprocessing
-from capsnet.data.warp import rotation, scaling, shearing, warp
+from capsnet.data.warp import cover, rotation, scaling, shearing, warp
 
 MAX_SHIFT = 0.08
 MAX_DEGREES = 15.0
@@ -141,15 +141,10 @@ class Compose:
     def _covered(
         self, x: Float[Tensor, "b c h w"], first: Float[Tensor, "b 2"], side: int
     ) -> Float[Tensor, "b c h w"]:
-        """A square from the given row and column on becomes the ground."""
-        height, width = x.shape[-2:]
-        row = torch.arange(height, device=x.device) - first[:, :1]
-        column = torch.arange(width, device=x.device) - first[:, 1:]
-        inside = ((row >= 0) & (row < side))[:, :, None] & ((column >= 0) & (column < side))[:, None]
-        ground = torch.zeros(len(x), x.shape[1], 1, 1, device=x.device)
+        ground = torch.zeros(1, device=x.device)
         if not self.preprocessing.light_on_dark:
             ground = x.mean(dim=(2, 3), keepdim=True)
-        return torch.where(inside[:, None], ground, x)
+        return cover(x, first, side, ground)
 
 
 def crop_sides(crop: Float[Tensor, "b 4"]) -> Float[Tensor, "b 2"]:

@@ -50,6 +50,17 @@ def shearing(x: Float[Tensor, "b"]) -> Float[Tensor, "b 2 2"]:
     return torch.stack([one, x, zero, one], dim=1).view(-1, 2, 2)
 
 
+def cover(
+    images: Float[Tensor, "b c h w"], first: Float[Tensor, "b 2"], side: int, ground: Tensor
+) -> Float[Tensor, "b c h w"]:
+    """A square from the given row and column on becomes the ground; what lies outside the image is left out."""
+    height, width = images.shape[-2:]
+    row = torch.arange(height, device=images.device) - first[:, :1]
+    column = torch.arange(width, device=images.device) - first[:, 1:]
+    inside = ((row >= 0) & (row < side))[:, :, None] & ((column >= 0) & (column < side))[:, None]
+    return torch.where(inside[:, None], ground, images)
+
+
 def ink_extent(ink: Tensor, matrix: Float[Tensor, "b 2 2"]) -> Float[Tensor, "b 2 2"]:
     """The smallest and largest x and y that the ink (B, H, W, true where ink) covers under the matrix: (axis, low or high).
 
