@@ -15,47 +15,57 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from capsnet.files import write_json
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks" / "side_by_side.json"
 DEFAULT = "300000"
-# Trains; told on stdin that all processes do, counts images for some seconds, and goes on until it is stopped, so that nobody
+# Trains; told on stdin that all processes do, counts steps for some seconds, and goes on until it is stopped, so that nobody
 # else is measured alone.
 PROGRAM = """
-import dataclasses, sys, tempfile, threading, time
-from pathlib import Path
-from capsnet.config import Config
-from capsnet.train.loop import train
-from capsnet.train.progress import Silent
-from capsnet.train.recipes import get_recipe
+import sys, threading, time
+seconds, arguments = float(sys.argv[1]), sys.argv[2:]
+import capsnet.cli
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-seconds, threads, batch = float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 told = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
+steps, counted, begin, done = 0, 0, None, False
 
-class Watch(Silent):
-    steps, trained, begin, done = 0, 0, None, False
+def after_step(*_):
+    global steps, counted, begin, done
+    steps += 1
+    if steps == 20:
+        print("ready", flush=True)
+    if not told.is_set() or done:
+        return
+    if begin is None:
+        begin = time.perf_counter()
+        return
+    counted += 1
+    taken = time.perf_counter() - begin
+    if taken >= seconds:
+        print(counted / taken, flush=True)
+        done = True
 
-    def step(self, images, loss, rate):
-        self.steps += 1
-        if self.steps == 20:
-            print("ready", flush=True)
-        if not told.is_set() or self.done:
-            return
-        self.begin = self.begin or time.perf_counter()
-        self.trained += images
-        taken = time.perf_counter() - self.begin
-        if taken >= seconds:
-            print((self.trained - images) / taken, flush=True)
-            self.done = True
-
-recipe = dataclasses.replace(get_recipe("quick", "mnist", "efficient_capsnet"), epochs=999, batch_size=batch)
-with tempfile.TemporaryDirectory() as folder:
-    config = Config("mnist", "efficient_capsnet", recipe, validation=0, threads=threads)
-    train(config, Path(folder) / "run", reporter=Watch(), save_every=1e9)
+register_optimizer_step_post_hook(after_step)
+capsnet.cli.main(arguments)
 """
+BATCH = 64  # of the recipe `quick`
+TRAINING = (
+    "train",
+    "mnist",
+    "--validation",
+    "0",
+    "--no-test",
+    "--epochs",
+    "99",
+    "--save-every",
+    "1e9",
+    "--json",
+)
 
 
 def setting(spin: str) -> dict[str, str]:
@@ -66,22 +76,30 @@ def setting(spin: str) -> dict[str, str]:
 
 def rates(spin: str, processes: int, options: argparse.Namespace) -> list[float]:
     """Images/s of each of some trainings at once."""
-    arguments = map(str, (options.seconds, options.threads, options.batch))
-    command, pipe = [sys.executable, "-c", PROGRAM, *arguments], subprocess.PIPE
+    folders = [tempfile.TemporaryDirectory() for _ in range(processes)]
+    program, pipe = [sys.executable, "-c", PROGRAM, str(options.seconds), *TRAINING], subprocess.PIPE
     started = [
-        subprocess.Popen(command, env=setting(spin), stdin=pipe, stdout=pipe, text=True)
-        for _ in range(processes)
+        subprocess.Popen(
+            [*program, "--threads", str(options.threads), "--out", f"{folder.name}/run"],
+            env=setting(spin),
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+        )
+        for folder in folders
     ]
     try:
         assert [process.stdout.readline() for process in started] == ["ready\n"] * processes
         for process in started:
             process.stdin.write("go\n")
             process.stdin.flush()
-        return [float(process.stdout.readline()) for process in started]
+        return [BATCH * float(process.stdout.readline()) for process in started]
     finally:
         for process in started:
             process.kill()
             process.communicate()
+        for folder in folders:
+            folder.cleanup()
 
 
 def main() -> None:
@@ -89,7 +107,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument(
         "--spins", nargs="+", default=[DEFAULT, "50000", "20000", "10000", "5000", "2000", "passive"]
     )
@@ -109,7 +126,7 @@ def main() -> None:
         )
     if options.record:
         load = [round(x, 2) for x in os.getloadavg()]
-        values = {"threads": options.threads, "batch": options.batch, "load_after": load}
+        values = {"threads": options.threads, "batch": BATCH, "load_after": load}
         write_json(RESULTS, {**values, "images_per_second": taken, "medians": medians})
 
 
