@@ -1,27 +1,28 @@
 """The fair comparison on ETH-80, new objects and new viewpoints: the list of its trainings, and the table of their results.
 
-    python experiments/viewpoints.py list --out runs/viewpoints.json
+    python experiments/viewpoints.py list --results results --out runs/viewpoints.json
     CAPSNET_DATA=DIR python experiments/queue.py --list runs/viewpoints.json --runs runs --results results
     python experiments/viewpoints.py table results/viewpoints
 
 All systems see the same number of images with the same augmentation, and each is trained twice: every image reconstructed, by
 the same dense decoder, and none. A replicate is one draw of the training objects (for the protocol `azimuth`, which tests the
-training objects from other sides, one fold); its seed is the same number. In it each system is trained with each of `RATES`;
-one object of each category is held out, the checkpoint with the lowest error on these is kept and tested once, and of the
-rates the one with the lowest validation error (ties by the loss) counts. The others' test errors are not used.
+training objects from other sides, one seed). In each replicate the learning rate of each system is chosen first, from the same
+`RATES`: trained without one object of each category, the test set unread, the rate with the lowest error on these objects after
+the last epoch wins (ties by the loss). With it the system is trained on all training objects, and its last weights are tested.
 
-`--part ablations` lists what the paper's network for viewpoints assumes, changed one at a time.
+`list` has the trainings that choose, and those that test wherever the choice has been made: call it again while the queue is
+running. `--part ablations` lists what the paper's network for viewpoints assumes, changed one at a time.
 """
 
 import argparse
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-GROUP = "viewpoints"
-IMAGES = 60_000
-RATES = ("0.0005", "0.0015", "0.005")
+CHOICE, TEST = "viewpoints_rates", "viewpoints"
+IMAGES = 40_000
+RATES = (0.0005, 0.0015, 0.005)
 REPLICATES = 5
 PROTOCOLS = {
     "objects": "objects=new draw={draw}",
@@ -42,24 +43,58 @@ ABLATIONS = {
 PARTS = {"systems": SYSTEMS, "ablations": ABLATIONS}
 
 
-def list_runs(part: str, protocols: list[str], replicates: int, images: int) -> list[dict[str, Any]]:
-    """Return an entry of the queue for each training, one whole replicate after the other."""
+class Trial(NamedTuple):
+    """A system in one replicate of a protocol, with all images reconstructed or none."""
+
+    protocol: str
+    system: str
+    drawn: str
+    draw: int
+
+    def entry(self, model: str, options: str, images: int, rate: float, *, test: bool) -> dict[str, Any]:
+        """Return the queue's entry for one training."""
+        held_out = "--validation 0" if test else f"--hold-out objects --fold {self.draw % 5 + 1}/5 --no-test"
+        decoder = "dense" if self.drawn == "all" else "false"
+        train = (
+            f"eth80 --recipe budget --images {images} --learning-rate {rate} {held_out} --model {model} "
+            f"--data-options {PROTOCOLS[self.protocol].format(draw=self.draw)} --model-options {options} decoder={decoder}"
+        )
+        name = "-".join((self.protocol, self.system, self.drawn, *([] if test else [str(rate)])))
+        return {
+            "group": TEST if test else CHOICE,
+            "name": f"{name}-draw{self.draw}",
+            "train": " ".join(train.split()),
+            "seeds": [self.draw],
+        }
+
+
+def list_runs(
+    part: str, protocols: list[str], replicates: int, images: int, kept: Path
+) -> list[dict[str, Any]]:
+    """Return the queue's entries, one whole replicate after the other; tests as soon as `kept` has what chooses the rate."""
     entries = []
     for draw in range(replicates):
         for protocol in protocols:
-            data = PROTOCOLS[protocol].format(draw=draw)
-            common = f"eth80 --recipe budget --images {images} --hold-out objects --fold {draw % 5 + 1}/5 --data-options {data}"
             for system, (model, options) in PARTS[part].items():
-                for plain in (True, False):
-                    decoder = "false" if plain else "dense"
-                    asked = f"--model {model} --model-options {options} decoder={decoder}"
-                    for rate in RATES:
-                        name = "-".join(
-                            (protocol, system, "plain" if plain else "drawn", rate, f"draw{draw}")
-                        )
-                        train = " ".join(f"{common} {asked} --learning-rate {rate}".split())
-                        entries.append({"group": GROUP, "name": name, "train": train, "seeds": [draw]})
+                for drawn in ("none", "all"):
+                    trial = Trial(protocol, system, drawn, draw)
+                    choosing = [trial.entry(model, options, images, rate, test=False) for rate in RATES]
+                    files = [kept / CHOICE / f"{entry['name']}-s{draw}.json" for entry in choosing]
+                    entries += choosing
+                    if all(file.is_file() for file in files):
+                        rate = choose([json.loads(file.read_text()) for file in files])
+                        entries.append(trial.entry(model, options, images, rate, test=True))
     return entries
+
+
+def choose(results: list[dict[str, Any]]) -> float:
+    """Return the learning rate with the lowest validation error after the last epoch, ties by the loss."""
+
+    def on_validation(result: dict[str, Any]) -> tuple[float, float]:
+        last = result["curve"][-1]
+        return last["validation_error_percent"], last["validation_loss"]
+
+    return min(results, key=on_validation)["config"]["recipe"]["learning_rate"]
 
 
 def protocol_of(options: dict[str, Any]) -> str:
@@ -79,41 +114,33 @@ def system_of(result: dict[str, Any]) -> tuple[str, str]:
     return " ".join((result["model"], *(f"{key}={value}" for key, value in sorted(options.items())))), drawn
 
 
-def choose(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the lowest validation error, ties by the loss, whatever its test error is."""
-
-    def on_validation(result: dict[str, Any]) -> tuple[float, float]:
-        row = result["curve"][result["selected"]["epoch"] - 1]
-        return row["validation_error_percent"], row["validation_loss"]
-
-    return min(results, key=on_validation)
-
-
 def make_table(results: list[dict[str, Any]]) -> list[str]:
-    """Return a Markdown table, a row for each protocol and system, from all replicates that have every learning rate."""
+    """Return a Markdown table, a row for each protocol and system, over all replicates."""
     from capsnet.evaluate.statistics import summarise
 
-    trials: dict[tuple[str, str, str], dict[int, list[dict[str, Any]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    trials: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for result in results:
-        key = protocol_of(result["config"]["dataset_options"]), *system_of(result)
-        trials[key][result["seed"]].append(result)
-    headings = ("protocol", "system", "reconstructed", "parameters", "learning rates chosen")
-    headings += ("validation error", "test error (95 % interval)", "runs")
+        trials[protocol_of(result["config"]["dataset_options"]), *system_of(result)].append(result)
+    headings = (
+        "protocol",
+        "system",
+        "reconstructed",
+        "parameters",
+        "learning rates chosen",
+        "training error",
+    )
+    headings += ("test error (95 % interval)", "runs")
     lines = [f"| {' | '.join(headings)} |", "|---|---|---|---:|---|---:|---:|---:|"]
-    for (protocol, system, drawn), replicates in sorted(trials.items()):
-        chosen = [choose(runs) for runs in replicates.values() if len(runs) == len(RATES)]
-        if not chosen:
-            continue
-        validation = summarise([run["validation_error_percent"] for run in chosen])
-        test = summarise([run["test_error_percent"] for run in chosen])
+    for (protocol, system, drawn), runs in sorted(trials.items()):
+        training, test = (
+            summarise([run[f"{part}_error_percent"] for run in runs]) for part in ("train", "test")
+        )
         interval = " ({:.1f} to {:.1f})".format(*test["interval"]) if test["interval"] else ""
-        rates = Counter(run["config"]["recipe"]["learning_rate"] for run in chosen)
+        rates = Counter(run["config"]["recipe"]["learning_rate"] for run in runs)
         said = ", ".join(f"{rate:g} x {times}" for rate, times in sorted(rates.items()))
         lines.append(
-            f"| {protocol} | `{system}` | {drawn} | {chosen[0]['encoder_parameters']:,} | {said} | "
-            f"{validation['mean']:.1f} % | {test['mean']:.1f} %{interval} | {test['n']} |"
+            f"| {protocol} | `{system}` | {drawn} | {runs[0]['encoder_parameters']:,} | {said} | "
+            f"{training['mean']:.1f} % | {test['mean']:.1f} %{interval} | {test['n']} |"
         )
     return lines
 
@@ -123,6 +150,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="write the list for experiments/queue.py")
     listing.add_argument("--out", type=Path, required=True)
+    listing.add_argument("--results", type=Path, required=True, help="where the queue keeps results")
     listing.add_argument("--part", choices=PARTS, default="systems")
     listing.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=["objects", "azimuth"])
     listing.add_argument("--replicates", type=int, default=REPLICATES)
@@ -134,10 +162,11 @@ def main() -> None:
         results = [json.loads(path.read_text()) for path in sorted(asked.results.glob("*.json"))]
         print("\n".join(make_table(results)))
         return
-    entries = list_runs(asked.part, asked.protocols, asked.replicates, asked.images)
+    entries = list_runs(asked.part, asked.protocols, asked.replicates, asked.images, asked.results)
     lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
     asked.out.write_text(f"[\n{lines}\n]\n")
-    print(f"{asked.out}: {len(entries)} trainings of {asked.images:,} images")
+    tests = sum(entry["group"] == TEST for entry in entries)
+    print(f"{asked.out}: {len(entries) - tests} trainings that choose, {tests} that test")
 
 
 if __name__ == "__main__":
