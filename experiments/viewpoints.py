@@ -1,7 +1,7 @@
 """The fair comparison on ETH-80, new objects and new viewpoints: the list of its trainings, and the table of their results.
 
     python experiments/viewpoints.py list --results results --out runs/viewpoints.json
-    CAPSNET_DATA=DIR python experiments/queue.py --list runs/viewpoints.json --runs runs --results results
+    CAPSNET_DATA=DIR python experiments/run_list.py --list runs/viewpoints.json --runs runs --results results
     python experiments/viewpoints.py table results/viewpoints
 
 All systems see the same number of images with the same augmentation, and each is trained twice: every image reconstructed, by
@@ -148,7 +148,7 @@ def make_table(results: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="write the list for experiments/queue.py")
+    listing = commands.add_parser("list", help="write the list for experiments/run_list.py")
     listing.add_argument("--out", type=Path, required=True)
     listing.add_argument("--results", type=Path, required=True, help="where the queue keeps results")
     listing.add_argument("--part", choices=PARTS, default="systems")

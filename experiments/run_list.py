@@ -4,7 +4,7 @@ Every entry is one `capsnet train` into `RUNS/GROUP/NAME`. Finished runs are ski
 queue can be killed and started again at any time. Start it from a clone at a fixed commit, so that work in progress
 elsewhere does not change a training that is under way:
 
-    nice -n 19 python experiments/queue.py --runs ../runs --results ../main/results --jobs 2
+    nice -n 19 python experiments/run_list.py --runs ../runs --results ../main/results --jobs 2
 
 The list is read again after every run, from `--list` if given, so entries can be added while the queue is running.
 """
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-LIST = Path(__file__).with_name("queue.json")
+LIST = Path(__file__).with_name("run_list.json")
 
 
 class Entry(NamedTuple):
