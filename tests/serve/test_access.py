@@ -128,7 +128,7 @@ def test_a_token_file_holds_one_long_word(tmp_path):
 
 def test_no_answer_tells_a_path_of_this_machine(serve, untrained, tmp_path):
     engine = untrained("efficient_capsnet")
-    engine.model.card.provenance["dataset"] = str(tmp_path / "private" / "pictures")
+    engine.network.card.provenance["dataset"] = str(tmp_path / "private" / "pictures")
     with serve({"main": engine}) as server, server.client() as client:
         texts = [
             client.get(path).text for path in ("/v1/model", "/openapi.json", "/metrics", "/static/nothing")

@@ -31,8 +31,8 @@ def serve(
     """Answer predictions over HTTP, and show a page to draw in.
 
     Args:
-        weights: A run folder, a weights folder, or a bundled name.
-        pairs: Weights for two overlapping digits; the bundled ones when left out.
+        weights: A run folder, a weights folder, a bundled name, or an export: its folder or a file of it (without torch).
+        pairs: Weights for two overlapping digits; beside weights for one digit the bundled ones when left out.
         host: The address to listen at; 0.0.0.0 lets other machines in.
         port: The port to listen at; 0 takes any free one.
         batch_wait: Milliseconds that a request waits for others to share a batch with; 0 computes each alone.
@@ -50,13 +50,10 @@ def serve(
     if threads is not None and threads < 1:
         raise CapsNetError(f"--threads is at least 1; got {threads}.")
 
-    from capsnet.devices import set_threads
     from capsnet.serve.access import make_access
     from capsnet.serve.limits import Limits
     from capsnet.serve.run import run_server
     from capsnet.serve.watch import Watch, open_log
-
-    set_threads(threads)
 
     def tell(address: str) -> None:
         console.out.print(f"{weights} is at {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
@@ -70,5 +67,6 @@ def serve(
         access=make_access(host, allow_host, token_file),
         watch=Watch(open_log(access_log)),
         on_ready=tell,
+        threads=threads,
         open_page=open,
     )

@@ -82,11 +82,12 @@ class ModelFacts(Struct, forbid_unknown_fields=True):
     image_shape: list[int]
     picture_shape: list[int]
     class_names: list[str]
+    classes_per_image: Annotated[int, Meta(description="2 for weights of overlapping digits.")]
     pose_shape: list[int]
     has_capsules: bool
     input_capsules: int | None
     has_decoder: bool
-    encoder_parameters: int
+    encoder_parameters: Annotated[int | None, Meta(description="null for exported files.")]
     preprocessing: dict[str, Any]
     dataset: str | None
     score: dict[str, Any]

@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import torch
 from msgspec import UNSET, Struct
 from starlette.datastructures import QueryParams, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from torch import Tensor
 
 from capsnet.serve.engine import Engine, Poses
 from capsnet.serve.limits import Limits
@@ -104,30 +102,31 @@ async def read_files(request: Request, limits: Limits) -> list[tuple[str, bytes]
     return files
 
 
-def pictures_of(message: Any, engine: Engine) -> Tensor:
+def pictures_of(message: Any, engine: Engine) -> np.ndarray:
     """`{"images": ...}` as the data set stores them: nothing is centred or inverted."""
     images = np.array(message.images, dtype=np.float32)
-    return torch.from_numpy(images.reshape(-1, *engine.picture_shape))
+    return images.reshape(-1, *engine.picture_shape)
 
 
 def poses_of(message: Any, engine: Engine) -> Poses:
     """`{"poses": N x J x D, "classes": N}`, or N x D, each the pose of its class alone."""
-    poses = torch.from_numpy(np.array(message.poses, dtype=np.float32))
+    poses = np.array(message.poses, dtype=np.float32)
     classes = None if message.classes is UNSET else read_classes(message.classes, len(poses), engine)
     if tuple(poses.shape[1:]) == engine.pose_shape:
         if classes is None and engine.has_capsules:
-            classes = poses.norm(dim=-1).argmax(dim=1)
+            classes = np.linalg.norm(poses, axis=-1).argmax(axis=1)
         return Poses(poses, classes)
-    whole = torch.zeros(len(poses), *engine.pose_shape)
-    whole[torch.arange(len(poses)), classes] = poses
+    whole = np.zeros((len(poses), *engine.pose_shape), dtype=np.float32)
+    whole[np.arange(len(poses)), classes] = poses
     return Poses(whole, classes)
 
 
-def read_classes(value: list[str | int], count: int, engine: Engine) -> Tensor:
+def read_classes(value: list[str | int], count: int, engine: Engine) -> np.ndarray:
     """Class names or their numbers, one for each pose."""
     if len(value) != count:
         raise HTTPException(422, f"'classes' must be a list of {count}, one for each pose; got {len(value)}.")
-    return torch.tensor([item if isinstance(item, int) else engine.class_names.index(item) for item in value])
+    numbers = [item if isinstance(item, int) else engine.class_names.index(item) for item in value]
+    return np.array(numbers, dtype=np.int64)
 
 
 def check_count(count: int, limits: Limits) -> None:

@@ -10,12 +10,12 @@ import uvicorn
 from starlette.applications import Starlette
 
 from capsnet.errors import CapsNetError
-from capsnet.saving import bundled_names
 from capsnet.serve.access import Access
 from capsnet.serve.app import create_app
 from capsnet.serve.connections import Connection
 from capsnet.serve.engine import Engine
 from capsnet.serve.limits import Limits
+from capsnet.serve.network import Network, is_exported, open_network
 from capsnet.serve.watch import Watch
 
 PAIRS = "efficient_capsnet.multimnist"
@@ -59,23 +59,26 @@ def run_server(
     access: Access,
     watch: Watch,
     on_ready: Callable[[str], None],
+    threads: int | None = None,
     open_page: bool = False,
 ) -> None:
     """Serves until a signal; requests that have begun are answered first.
 
     Args:
-        pairs: weights for two overlapping digits; the bundled ones, if there are any, when None.
+        pairs: weights for two overlapping digits; beside weights for one digit the bundled ones when None.
+        threads: of the CPU; all when None.
         on_ready: called with the address once connections are accepted.
     """
     # Before the weights are read: a taken port is the likelier mistake, and quick to tell.
     listener = bind(host, port)
     with listener:
         address = url(listener)
-        if pairs is None and PAIRS in bundled_names():
+        network = open_network(weights, threads)
+        if pairs is None and reads_one_digit(network) and not is_exported(weights):
             pairs = PAIRS
-        engines = {"main": Engine(weights)}
+        engines = {"main": Engine(network)}
         if pairs is not None:
-            engines["pairs"] = Engine(pairs)
+            engines["pairs"] = Engine(pairs, threads)
 
         def ready() -> None:
             on_ready(address)
@@ -84,6 +87,11 @@ def run_server(
 
         allow_files(limits.connections + BACKLOG + OTHER_FILES)
         Server(create_app(engines, limits, access, watch), ready).run([listener])
+
+
+def reads_one_digit(network: Network) -> bool:
+    """Tell whether weights read one handwritten digit, so that two of them make sense too."""
+    return network.preprocessing.kind == "digit" and network.class_names == tuple("0123456789")
 
 
 def allow_files(count: int) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import torch
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -40,14 +39,14 @@ class Service:
         self.watch = watch
         self.decoding = Decoding(limits)
         self.connections = Connections(limits)
-        self.samples = Samples(engines["main"])
+        self.samples = Samples(engines["main"].network)
         self.messages = {role: messages.Messages(engine, limits) for role, engine in engines.items()}
         self._images = {role: reading.BodyReader(m.images, limits) for role, m in self.messages.items()}
         self._poses = {role: reading.BodyReader(m.poses, limits) for role, m in self.messages.items()}
         self.description = msgspec.convert(
             {
-                **engines["main"].describe(),
-                "pairs": engines["pairs"].describe() if "pairs" in engines else None,
+                **engines["main"].network.describe(),
+                "pairs": engines["pairs"].network.describe() if "pairs" in engines else None,
                 "has_samples": self.samples.name is not None,
                 "limits": limits,
                 "version": capsnet.__version__,
@@ -148,7 +147,7 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """The queues live as long as the server. One thread computes for all: torch shares out the cores by itself."""
+        """The queues live as long as the server. One thread computes for all: a network shares out the cores."""
         with ThreadPoolExecutor(1, "capsnet") as executor, ThreadPoolExecutor(1, "capsnet-parse") as parser:
             self._parser = parser
             for role, engine in self.engines.items():
@@ -189,8 +188,8 @@ class Service:
             )
         if reading.media_type(request) == "multipart/form-data":
             files = await reading.read_files(request, self.limits)
-            decoded = await self.decoding.decode(files, engine.preprocessing, engine.model.image_shape)
-            pictures = torch.from_numpy(decoded)
+            network = engine.network
+            pictures = await self.decoding.decode(files, network.preprocessing, network.image_shape)
         elif reading.is_json(request):
             reader = self._images[role]
             pictures = await self.aside(
@@ -209,7 +208,7 @@ class Service:
         engine, reader = self.engines[role], self._poses[role]
         if not reading.is_json(request):
             raise HTTPException(415, "Send poses and classes as application/json.")
-        if engine.model.decoder is None:
+        if not engine.network.has_decoder:
             raise HTTPException(409, "This model has no decoder, so it cannot reconstruct.")
         poses = await self.aside(
             await request.body(), lambda body: reading.poses_of(reader.read(body), engine)
@@ -226,7 +225,7 @@ class Service:
         )
         if drawn is None:
             raise HTTPException(404, "The data set of these weights is not on this machine.")
-        return Answer(messages.Samples(drawn))
+        return Answer(messages.Samples([messages.Drawing(name, image.tolist()) for name, image in drawn]))
 
     async def openapi(self, request: Request) -> Response:
         return Answer(self.document)

@@ -200,7 +200,8 @@ function enter(mode) {
 
 function facts(model) {
   const error = model.score.test_error_percent ?? model.score.test_pair_error_percent;
-  const parts = [model.name, `${model.encoder_parameters.toLocaleString("en")} parameters`];
+  const parts = [model.name];
+  if (model.encoder_parameters) parts.push(`${model.encoder_parameters.toLocaleString("en")} parameters`);
   if (error !== undefined) parts.push(`${error} % errors on the test images of ${model.dataset}`);
   return parts.join(" · ");
 }
