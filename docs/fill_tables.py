@@ -495,17 +495,18 @@ CIFAR10_REPORTED = {
 def cifar10_table() -> str:
     """A row for each system that was trained here, over all seeds, below those that others report."""
     lines = [
-        "| system | encoder parameters | accuracy, reported | accuracy, ours | of each seed | epochs | minutes a seed |"
+        "| system | encoder parameters | augmentation | accuracy, reported | ours | of each seed | epochs | minutes per seed |",
+        "|---|---:|---|---:|---:|---|---:|---:|",
     ]
-    lines.append("|---|---:|---:|---:|---|---:|---:|")
-    lines += [f"| {name} | | {value} % | | | | |" for name, value in CIFAR10_REPORTED.items()]
+    lines += [f"| {name} | | | {value} % | | | | |" for name, value in CIFAR10_REPORTED.items()]
     machines = set()
     runs = sorted(read_results("cifar10"), key=lambda run: (run["model"], run["seed"]))
     for model, group in groupby(runs, key=lambda run: run["model"]):
         seeds = list(group)
         accuracies = [100 - run["test_error_percent"] for run in seeds]
         lines.append(
-            f"| `{model}` | {seeds[0]['encoder_parameters']:,} | | "
+            f"| `{model}` | {seeds[0]['encoder_parameters']:,} | "
+            f"{seeds[0]['config']['recipe']['augmentation'] or 'crop_flip'} | | "
             f"{statistics.mean(accuracies):.2f} % | {', '.join(f'{value:.2f}' for value in accuracies)} | "
             f"{length(seeds[0])} | {statistics.mean(run['seconds'] for run in seeds) / 60:.0f} |"
         )
@@ -520,15 +521,16 @@ def cifar10_table() -> str:
 def photo_trials_table() -> str:
     """The short trainings that chose the recipe `photos`, on held-out training images."""
     lines = [
-        "| system | epochs | optimiser | learning rate | batch | average | validation error | training error |",
-        "|---|---:|---|---:|---:|---:|---:|---:|",
+        "| system | epochs | optimiser | learning rate | batch | average | augmentation | validation error | training error |",
+        "|---|---:|---|---:|---:|---:|---|---:|---:|",
     ]
     runs = read_results("photo_trials")
     for run in sorted(runs, key=lambda run: (run["model"], run["epochs"], run["validation_error_percent"])):
         recipe = run["config"]["recipe"]
         lines.append(
             f"| `{run['model']}` | {run['epochs']} | {recipe['optimizer']} | {recipe['learning_rate']} | "
-            f"{run['batch_size']} | {recipe['average']} | {run['validation_error_percent']:.2f} % | "
+            f"{run['batch_size']} | {recipe['average']} | {recipe['augmentation'] or 'crop_flip'} | "
+            f"{run['validation_error_percent']:.2f} % | "
             f"{run['train_error_percent']:.2f} % |"
         )
     return "\n".join(lines)
