@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from capsnet.evaluate.metrics import evaluate
 from capsnet.evaluate.predictions import read_predictions
 from capsnet.files import read_json, write_json
 from capsnet.train.callbacks import Callback
-from capsnet.train.distributed import Share, leads
+from capsnet.train.distributed import Share, Team, leads
 from capsnet.train.loop import train
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.step import training_loss
@@ -231,6 +232,28 @@ def test_only_the_launch_that_made_a_folder_goes_on_in_it_unasked(config, tmp_pa
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
     with pytest.raises(CapsNetError, match="exists already"):
         run.open(config, resume=False)
+
+
+def test_nothing_holds_what_the_processes_share_when_they_part(config, tmp_path, monkeypatch):
+    class Watched(Team):
+        shared, parted = None, False
+
+        def parallel(self, objective, *, unused):
+            self.shared = weakref.ref(objective)
+            return objective
+
+        def __exit__(self, *_):
+            assert self.shared() is None
+            self.parted = True
+
+    class Keeps(Callback):
+        def on_train_start(self, run):
+            self.run = run
+
+    team = Watched(torch.device("cpu"))
+    monkeypatch.setattr("capsnet.train.loop.join_team", lambda device: team)
+    train(config, tmp_path / "run", callbacks=[Keeps()])
+    assert team.parted
 
 
 @pytest.mark.slow

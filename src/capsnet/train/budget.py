@@ -42,6 +42,7 @@ def images_within(run: "Training", model: "CapsuleModel") -> int:
         enough = count >= WARM_UP + FEWEST and time.perf_counter() - began > SHARE * budget
         if run.team.any(enough or count >= WARM_UP + MOST):
             break
+    learner.release()
     per_image = seconds / images + _validation_seconds(run, learner.trained) / run.images_per_epoch
     # On a busy machine, measuring takes longer; it never takes more than half of the budget away.
     left = max(budget / 2, budget - (time.perf_counter() - began))

@@ -69,6 +69,8 @@ def train(
         if finished:
             return finished
         training = Training(config, run, team, data_dir=data_dir, callbacks=callbacks, save_every=save_every)
+        # DistributedDataParallel must be gone before its processes part: the last to hold their group would wait forever.
+        stack.callback(training.learner.release)
         with team.agreeing():
             if team.leads:
                 stack.enter_context(run.locked())

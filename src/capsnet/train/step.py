@@ -98,6 +98,10 @@ class Learner:
         """The model to evaluate and to keep: the moving average where the recipe has one."""
         return self.average.model if self.average else self.model
 
+    def release(self) -> None:
+        """Let go of what the processes share; there are no more steps after it."""
+        del self.objective
+
     def learning_rate(self, step: int) -> float:
         return learning_rate(self.recipe, step, self.plan.steps_per_epoch, self.plan.total_steps)
 
