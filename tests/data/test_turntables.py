@@ -1,6 +1,7 @@
 """ETH-80 and COIL-100 from files of their layout, made here: names, halves of the objects, masks, viewpoints, refusals."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 
 from capsnet.cli import main
 from capsnet.data import load_dataset
+from capsnet.data.check import check_data
 from capsnet.data.eth80 import CLASS_NAMES
 from capsnet.data.hold_out import hold_out
 from capsnet.data.viewpoints import ViewDataSet
@@ -104,6 +106,12 @@ def test_validation_is_one_object_of_each_class(eth80_dir: Path) -> None:
     train, validation = hold_out(data, "objects", seed=2)
     assert validation is not None
     assert validation.labels.bincount().tolist() == train.labels.bincount().tolist() == [len(VIEWPOINTS)] * 8
+
+
+def test_the_check_shows_the_objects_that_a_training_would_hold_out(eth80_dir: Path) -> None:
+    findings = check_data("eth80", eth80_dir, image_size=20)
+    splits = Counter((entry.split, entry.label) for entry in findings.entries)
+    assert [splits["validation", name] for name in CLASS_NAMES] == [len(VIEWPOINTS)] * 8
 
 
 def test_other_layouts_and_sizes_are_read_alike(eth80_dir: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from capsnet.data.hold_out import hold_out_rows
 from capsnet.data.listing import list_path, printable
 from capsnet.data.manifest import Entry
 from capsnet.data.own import Rule, split_digests
-from capsnet.data.registry import check_options, is_path, load_dataset
+from capsnet.data.registry import check_options, is_path, load_dataset, usual_hold_out
 from capsnet.errors import CapsNetError
 
 SPLITS = ("train", "validation", "test")
@@ -104,7 +104,7 @@ class Findings:
 
 
 def check_data(
-    name: str, data_dir: Path | None = None, *, hold_out: str = "images", seed: int = 0, **options: Any
+    name: str, data_dir: Path | None = None, *, hold_out: str | None = None, seed: int = 0, **options: Any
 ) -> Findings:
     """Look at a data set, by its name or path, as a training with these settings would divide it."""
     check_options(name, options)
@@ -117,7 +117,7 @@ def check_data(
         return Findings(name, problems=[str(error)])
     findings, images = found
     if findings.dataset:
-        _mark_validation(findings, hold_out, seed)
+        _mark_validation(findings, hold_out or usual_hold_out(name), seed)
     _look_for_duplicates(findings, images)
     _look_at_groups(findings)
     _look_at_counts(findings)
