@@ -242,7 +242,7 @@ def test_ctrl_c_leaves_nothing_running_and_the_same_command_goes_on(cluster, con
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert "the same command goes on" in err
+    assert "the same command continues" in err
     logs = [path.read_text() for path in folder.glob("s*/log.txt")]
     assert any("--resume continues it" in log for log in logs)
     done = run_trials(config, folder, range(2), engine=RayEngine(cluster.address, command=COMMAND))

@@ -66,7 +66,7 @@ def train(
 
 
 def show_result(result: dict[str, Any], folder: Path) -> None:
-    """The result's numbers as a table."""
+    """Print the result's numbers as a table."""
     table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
     for key, value in result.items():
         if key.endswith("error_percent") and value is not None:

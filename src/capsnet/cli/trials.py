@@ -113,7 +113,7 @@ def trials(
 
 
 def recording(place: Path, show: Watch) -> Watch:
-    """Shows how trials stand, and keeps the result of each as a JSON file as soon as it has ended."""
+    """Return a `watch` that shows the trials and keeps each result as a JSON file as soon as it is there."""
     from capsnet.data.registry import is_path
     from capsnet.files import write_json
 
@@ -136,7 +136,7 @@ def recording(place: Path, show: Watch) -> Watch:
 
 
 def system_name(config: dict[str, Any]) -> str:
-    """Model, what is not as usual in it, and recipe: the name of a folder of trials and of their records."""
+    """Return the name of a folder of trials and of their records: model, its unusual options, recipe."""
     options = {**config["model_options"], **config["dataset_options"]}
     plain = ["no-reconstruction"] if options.pop("decoder", True) is False else []
     unusual = [*plain, *(f"{key}={value}" for key, value in sorted(options.items()))]
@@ -150,7 +150,7 @@ def percent(value: Any) -> str:
 
 
 def error_of(trial: "Trial", kind: str) -> Any:
-    """The validation or test error of a finished trial, the pair error where there are two."""
+    """Return the validation or test error of a finished trial; the pair error where there are two."""
     values = [
         v for k, v in (trial.result or {}).items() if k.startswith(kind) and k.endswith("error_percent")
     ]
@@ -158,7 +158,7 @@ def error_of(trial: "Trial", kind: str) -> Any:
 
 
 def progress_table(trials: "Sequence[Trial]", rows: int) -> Table:
-    """All seeds; when they are more than fit, the running ones first."""
+    """Return a table of all seeds; when not all fit, the running ones come first."""
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("seed", "state", "validation", "test", "minutes", ""):
         right = heading in ("seed", "validation", "test", "minutes")
@@ -187,7 +187,7 @@ def progress_table(trials: "Sequence[Trial]", rows: int) -> Table:
 
 
 class LiveTable:
-    """A table that is drawn over itself."""
+    """A table that is updated in place."""
 
     def __init__(self, screen: Console) -> None:
         self.screen = screen
@@ -237,7 +237,7 @@ class Lines:
 
 
 def show_summary(result: dict[str, Any]) -> None:
-    """Mean, deviation, range and interval of each error."""
+    """Print the mean, deviation, range and interval of each error."""
     table = Table(box=box.SIMPLE, pad_edge=False, title=f"{result['finished']} seeds in {result['folder']}")
     table.add_column("")
     for heading in ("mean", "deviation", "min", "max", "95 % interval of the mean"):

@@ -1,16 +1,15 @@
 """Several processes that train one network, as `torchrun` starts them; without it, one process alone.
 
-Every process makes the whole global batch, augmentation included, from the run's seed, and computes its own share of it:
-every `size`-th image. So the order of the images and what is drawn for them don't depend on how many processes there are,
-and a run may be resumed by another number of them. Each weighs its mean losses by its share, so that the mean of the
-gradients over the processes, which DistributedDataParallel takes, is the gradient of the global batch, also where that
-does not divide evenly.
+Every process builds the whole global batch, augmentation included, from the run's seed, and computes its own share of it:
+every `size`-th image. So the order of the images and their augmentation do not depend on the number of processes, and a run
+can be resumed with another number. Each process weights its mean losses by its share, so that the mean gradient over the
+processes, which DistributedDataParallel takes, is the gradient of the global batch even when the batch does not divide evenly.
 
-The leader, rank 0, alone reads and writes the run's folder; the others get from it what they need. Numbers that the
-processes exchange travel over gloo, gradients on GPUs over nccl.
+Only the leader, rank 0, reads and writes the run's folder; the others get what they need from it. Numbers are exchanged over
+gloo, gradients on GPUs over nccl.
 
-BatchNorm is synchronised on GPUs. Torch has no such layer for CPUs: there each process normalises by its own share, and the
-running statistics are the mean of all.
+BatchNorm is synchronised on GPUs. PyTorch has no such layer for CPUs: there each process normalises by its own share, and the
+running statistics are averaged.
 """
 
 import contextlib
@@ -33,8 +32,8 @@ T = TypeVar("T")
 class Share(NamedTuple):
     """What one process computes of a global batch: images rank, rank + size, rank + 2 size, ...
 
-    The first n images of the batch are then the first of the share too. A share is never empty: where there are fewer
-    images than processes, some compute an image in vain, with weight 0.
+    The first n images of the batch are therefore the first of the share too. A share is never empty: with fewer images than
+    processes, some compute an image that has weight 0.
     """
 
     rank: int = 0
@@ -45,11 +44,11 @@ class Share(NamedTuple):
         return Batch(*(tensor[first :: self.size] for tensor in batch))
 
     def count(self, images: int) -> int:
-        """How many of the first `images` are in the share."""
+        """Return how many of the first `images` are in the share."""
         return max(1, len(range(self.rank, images, self.size)))
 
     def weight(self, images: int) -> float:
-        """What a mean over the share counts, so that the mean over all processes is that over the first `images`."""
+        """Return the weight of a mean over the share, so that the mean over all processes is that over the first `images`."""
         return self.size * len(range(self.rank, images, self.size)) / images
 
 
@@ -57,13 +56,13 @@ WHOLE = Share()
 
 
 class Team:
-    """The processes that train a run, seen by one of them. This is the form for one process, where nothing is to be done."""
+    """The processes that train a run, seen by one of them. This class is for one process alone, which has nothing to do."""
 
     share = WHOLE
     leads = True
     """reads, writes and speaks for all"""
     place: tuple[int, ...] = ()
-    """sets apart what each draws for its own share, such as dropout"""
+    """distinguishes what each process draws for its own share, such as dropout"""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -73,7 +72,7 @@ class Team:
         return self.share.size
 
     def describe(self, threads: int) -> str:
-        """Where the run is trained."""
+        """Say where the run is trained."""
         return f"{self.device} with {threads} threads"
 
     def __enter__(self) -> "Team":
@@ -82,10 +81,10 @@ class Team:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None: ...
 
     def synchronise_norms(self, model: nn.Module) -> None:
-        """Lets BatchNorm see the global batch, where the device can."""
+        """Let BatchNorm see the global batch, where the device can."""
 
     def parallel(self, objective: nn.Module, *, unused: bool) -> nn.Module:
-        """The module that gives the loss, so that its backward pass leaves the mean gradient of all in every process.
+        """Wrap the module that computes the loss, so that its backward pass leaves the mean gradient in every process.
 
         Args:
             unused: whether it has parameters that the loss does not depend on.
@@ -93,10 +92,10 @@ class Team:
         return objective
 
     def average_statistics(self, model: nn.Module) -> None:
-        """After a step: BatchNorm's running statistics of all, where it is not synchronised."""
+        """Average BatchNorm's running statistics after a step, where it is not synchronised."""
 
     def add_up(self, numbers: Sequence[float]) -> list[float]:
-        """The sums over all processes."""
+        """Return the sums over all processes."""
         return list(numbers)
 
     def mean(self, number: float) -> float:
@@ -106,23 +105,23 @@ class Team:
         return self.add_up([flag])[0] > 0
 
     def from_leader(self, value: T) -> T:
-        """The leader's value."""
+        """Return the leader's value."""
         return value
 
     def copy_from_leader(self, model: nn.Module) -> None:
-        """Gives a model the leader's weights."""
+        """Give a model the leader's weights."""
 
     def gather(self, batches: list[T]) -> list[T]:
-        """For the leader: batches that were dealt out in turn, in their order."""
+        """Return, in the leader, all batches in their order, which were dealt out in turn."""
         return batches
 
     @contextlib.contextmanager
     def agreeing(self) -> Iterator[None]:
-        """What a user did wrong, seen by any of the processes within this block, ends all of them and is said once."""
+        """End all processes when any of them raises a CapsNetError within this block, and print it once."""
         yield
 
     def once(self, error: Exception, code: int = 2) -> BaseException:
-        """To be raised by all for what all of them see: the others end in silence."""
+        """Return what every process should raise for an error that all of them see; only the leader's is printed."""
         return error
 
 
@@ -237,18 +236,18 @@ class Torchrun(Team):
 
 
 def join_team(device: torch.device) -> Team:
-    """The processes that torchrun started with this one."""
+    """Return the processes that torchrun started with this one."""
     several = launch() is not None and int(os.environ["WORLD_SIZE"]) > 1
     return Torchrun(device) if several else Team(device)
 
 
 def leads() -> bool:
-    """Whether this process speaks for all, asked before they are joined."""
+    """Return whether this process speaks for all; works before they are joined."""
     return launch() is None or os.environ["RANK"] == "0"
 
 
 def launch() -> str | None:
-    """What one call of torchrun is known by, also to the workers that it starts again; None without it.
+    """Return what identifies one call of torchrun, also to the workers that it restarts; None without torchrun.
 
     Its run id, which is "none" unless it was called with --standalone or --rdzv-id: then this machine and torchrun's process.
     """

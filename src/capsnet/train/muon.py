@@ -1,8 +1,8 @@
 """AdamW, in which the kernels of convolutions follow Muon (Jordan et al. 2024).
 
-Muon takes a kernel's momentum, as a matrix of one row an output channel, and brings all its singular values near one before it
-is followed: a step then turns the kernel in all directions alike, those with small gradients too. The Newton-Schulz
-iteration does so by a few products of matrices.
+Muon takes a kernel's momentum as a matrix with one row per output channel and brings all its singular values close to one
+before the step: the kernel then moves in all directions alike, including those with small gradients. The Newton-Schulz
+iteration does this with a few matrix products.
 
 Letters: O output channels, N all other numbers of a kernel.
 """
@@ -21,7 +21,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalised(matrix: Float[Tensor, "o n"]) -> Float[Tensor, "o n"]:
-    """Nearly U V^T, where U S V^T is the matrix's singular value decomposition.
+    """Return nearly U V^T, where U S V^T is the matrix's singular value decomposition.
 
     Each step is X <- P X with P = a + b A + c A^2 and A = X X^T. All P are polynomials of the first A, so they are multiplied
     among themselves, O x O each, and X only once, which is much the larger.

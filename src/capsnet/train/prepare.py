@@ -25,8 +25,8 @@ SMALLEST_SHARE = 20  # a batch is at most this part of the training images
 
 @contextlib.contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Numbers too small for a float's full precision are zero in here: saturated decoders have gradients of such numbers, and
-    processors take up to a hundred times as long for them."""
+    """Treat numbers too small for a float's full precision as zero: saturated decoders have such gradients, and processors are
+    up to a hundred times slower on them."""
     torch.set_flush_denormal(True)
     try:
         yield
@@ -35,8 +35,8 @@ def flushed_denormals() -> Iterator[None]:
 
 
 def keep_freed_memory() -> None:
-    """Has glibc keep the memory that a step frees for the next one. By default it gives much of it back to the system and gets
-    it anew, page by page, each to be zeroed first."""
+    """Make glibc keep the memory that a step frees for the next one. By default it returns much of it to the system and
+    requests it again, page by page, each of which must first be zeroed."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, TypeError):  # another C library; Windows
@@ -46,7 +46,7 @@ def keep_freed_memory() -> None:
 
 
 def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | None]:
-    """The training images and, unless there are none, the held-out ones that select."""
+    """Return the training images and the held-out ones that select, if there are any."""
     return hold_out(
         dataset,
         config.hold_out,
@@ -58,7 +58,7 @@ def prepare_splits(config: Config, dataset: DataSet) -> tuple[Split, Split | Non
 
 
 def choose_augmentations(recipe: Recipe, dataset: DataSet) -> tuple[str, str]:
-    """What varies the images early and late in training, by name."""
+    """Return the names of the augmentations early and late in training."""
     early = recipe.augmentation or next(iter(dataset.augmentations), "none")
     late = recipe.late_augmentation or early
     for name in (early, late):
@@ -67,7 +67,7 @@ def choose_augmentations(recipe: Recipe, dataset: DataSet) -> tuple[str, str]:
 
 
 class Plan(NamedTuple):
-    """How long a run is. The last epoch is cut short where the recipe says how many images are seen in all."""
+    """How long a run is. The last epoch is cut short where the recipe fixes the number of images."""
 
     images_per_epoch: int
     steps_per_epoch: int
@@ -81,12 +81,12 @@ class Plan(NamedTuple):
 
 
 def fit_batch(recipe: Recipe, images: int) -> Recipe:
-    """The recipe with a batch of at most a twentieth of the training images, so that small sets get enough steps."""
+    """Limit the batch to a twentieth of the training images, so that small sets get enough steps."""
     return replace(recipe, batch_size=min(recipe.batch_size, max(1, images // SMALLEST_SHARE)))
 
 
 def plan_run(recipe: Recipe, images_per_epoch: int) -> Plan:
-    """The steps of a run; a last batch that is not full is a step too."""
+    """Return the steps of a run; a last batch that is not full is a step too."""
     per_epoch = -(-images_per_epoch // recipe.batch_size)
     epochs = max(recipe.epochs, -(-recipe.least_steps // per_epoch))
     total = -(-recipe.images // recipe.batch_size) if recipe.images else epochs * per_epoch
@@ -123,7 +123,7 @@ def check_recipe(recipe: Recipe, model: CapsuleModel, validation: Split | None) 
 
 
 def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser; Adam in its fused form, the faster one on CPUs too."""
+    """Build the recipe's optimiser; Adam in its fused form, which is faster on CPUs too."""
     parameters = model.parameters()
     if recipe.optimizer == "rmsprop":
         return torch.optim.RMSprop(

@@ -1,4 +1,4 @@
-"""Where a number comes from: code, libraries, machine, day."""
+"""Where a number comes from: code, libraries, machine, date."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ from capsnet.machine import load_average, processor
 
 
 def commit() -> str | None:
-    """The commit of the checkout that this package runs from, "+" after it when files were changed; None when installed."""
+    """Return the commit of the checkout that this package runs from, with "+" if files were changed; None when installed."""
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -30,7 +30,7 @@ def commit() -> str | None:
 
 
 def provenance(device: torch.device, threads: int) -> dict[str, Any]:
-    """What a result is kept with."""
+    """Return what is recorded with every result."""
     return {
         "commit": commit(),
         "versions": {

@@ -1,6 +1,6 @@
-"""Recipes: training settings by name. A recipe is a function of the data set and the model that gives a `Recipe`.
+"""Recipes: training settings by name. A recipe is a function that returns a `Recipe` for a data set and a model.
 
-Torch-free, so that the command line can list and check them at once.
+Without torch, so that the command line can list and check them quickly.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def _capsnet_paper(epochs: int) -> Recipe:
     )
 
 
-# What the other systems' papers say; where one decays by steps, that is given by epochs of its data set.
+# The settings of the other systems' papers; a decay given per steps is converted to epochs of the paper's data set.
 OTHER_PAPERS = {
     "capsnet": _capsnet_paper(100),
     "da_capsnet": _capsnet_paper(100),
@@ -56,7 +56,7 @@ VIEWS = ("smallnorb", "toyviews", "eth80", "coil100")
 
 
 def quick(dataset: str, model: str) -> Recipe:
-    """Five epochs on a cosine, more where the data are few. MNIST: 99.6 % in some eight minutes on 2 CPU cores.
+    """Five epochs with a cosine schedule, more for small data sets. MNIST: 99.6 % in about eight minutes on 2 CPU cores.
 
     Command: capsnet train mnist --recipe quick
     """
@@ -75,9 +75,9 @@ def quick(dataset: str, model: str) -> Recipe:
 
 
 def fast(dataset: str, model: str) -> Recipe:
-    """Aims at the paper's accuracy in a quarter of its images: digits varied as hands vary them, less in the last two fifths of
-    the training, the convolutions' kernels by Muon, weight decay, the average of the weights. Chosen on training images of
-    writers held out; `docs/records.md` tells what was tried.
+    """Aim at the paper's accuracy with a quarter of its images: augmentation that varies digits as handwriting does, weaker in
+    the last two fifths of training, Muon for the convolutions' kernels, weight decay, and averaged weights. Chosen on held-out
+    writers of the training set; `docs/records.md` lists what was tried.
 
     MultiMNIST varies its images by pairing them, 4.8 million pairs, and is far from overfitting: there the rate is twice as
     high, a quarter of each batch is reconstructed, and there is no weight decay.
@@ -142,7 +142,7 @@ def paper(dataset: str, model: str) -> Recipe:
 
 
 def authors(dataset: str, model: str) -> Recipe:
-    """What the paper's published program runs on every data set, which differs from the paper's text.
+    """The settings of the paper's published program for every data set, which differ from the paper's text.
 
     Command: capsnet train mnist --recipe authors
     """
@@ -150,7 +150,7 @@ def authors(dataset: str, model: str) -> Recipe:
 
 
 def budget(dataset: str, model: str) -> Recipe:
-    """The same plain settings for every system, 300,000 images seen: for comparisons, not for records.
+    """The same plain settings for every system, 300,000 images shown: for comparisons, not for records.
 
     Command: capsnet train mnist --recipe budget --model ar_capsnet
     """
@@ -176,7 +176,7 @@ RECIPES: dict[str, Callable[[str, str], Recipe]] = {
 
 
 def get_recipe(name: str, dataset: str, model: str) -> Recipe:
-    """The recipe `name` for a data set and a model."""
+    """Return the recipe `name` for a data set and a model."""
     if name not in RECIPES:
         raise unknown_name("recipe", name, RECIPES)
     return RECIPES[name](dataset, model)

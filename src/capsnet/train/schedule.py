@@ -6,7 +6,7 @@ from capsnet.config import Recipe
 
 
 def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int, total_steps: int) -> float:
-    """exponential: times `decay` each epoch. cosine: up from zero in the warm-up, then down to zero."""
+    """Return a step's rate. exponential: times `decay` each epoch. cosine: up from zero in the warm-up, then down to zero."""
     if recipe.schedule == "exponential":
         rate = recipe.learning_rate * recipe.decay ** (step // steps_per_epoch)
     else:

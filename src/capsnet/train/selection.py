@@ -1,9 +1,8 @@
-"""Learning from the images that still have something to teach.
+"""Learning from the images that still contribute to the loss.
 
-Late in training most images meet both margins, or nearly, and a small part of a batch holds nearly all of its loss. A forward
-pass finds that part, and only it is learned from, forwards and backwards. As the loss of the others is next to nothing, so
-is what their gradients would have added, and a step costs much less. Early on, when the loss is spread evenly, nearly all
-images are kept.
+Late in training most images nearly meet both margins, and a small part of a batch holds almost all of its loss. A forward
+pass finds that part, and only it is trained on. The loss of the other images is close to zero, and so are their gradients;
+a step costs much less without them. Early on, when the loss is spread evenly, nearly all images are kept.
 
 Letters: B batch, J classes.
 """
@@ -22,7 +21,7 @@ FEWEST = 16  # for BatchNorm's sake
 
 @torch.no_grad()
 def hardest(model: CapsuleModel, batch: Batch, share: float) -> Batch:
-    """The fewest images of the batch that hold `share` of its margin loss, as the model stands, in evaluation mode."""
+    """Return the fewest images of the batch that hold `share` of its current margin loss, computed in evaluation mode."""
     model.eval()
     losses = margin_losses(model(batch.images).scores.float(), batch.targets)
     model.train()
@@ -31,7 +30,7 @@ def hardest(model: CapsuleModel, batch: Batch, share: float) -> Batch:
 
 
 def fewest_holding(losses: Float[Tensor, "b"], share: float) -> Int[Tensor, "n"]:
-    """Where the largest losses are that together hold `share` of all, in their own order; a few more, to a round number."""
+    """Return the indices of the largest losses that together hold `share` of all, in order; a few more, for a round number."""
     held, order = losses.sort(descending=True, stable=True)
     count = int((held.cumsum(0) < share * held.sum()).sum()) + 1
     count = max(-(-count // MULTIPLE) * MULTIPLE, FEWEST)

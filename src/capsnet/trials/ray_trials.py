@@ -1,10 +1,10 @@
-"""Trials on a Ray cluster: a task a seed, which trains in a process of its own on the node that Ray chose.
+"""Trials on a Ray cluster: one task per seed, which trains in its own process on the node that Ray chooses.
 
-The run folders lie on storage that all nodes see. A task is not much more than the parent of its `capsnet train --resume`: when
-its worker or its node dies, Ray runs it again elsewhere, and the run goes on from its last state. Cancelling it, which is
-what Ctrl-C does, interrupts the training, which then saves its state. The package must be installed on the nodes.
+The run folders are on storage that all nodes see. A task is little more than the parent of its `capsnet train --resume`: when
+its worker or its node dies, Ray runs it again elsewhere, and the run continues from its last state. Cancelling it, which
+Ctrl-C does, interrupts the training, which then saves its state. The package must be installed on the nodes.
 
-How trials stand is read from their folders, as on one machine.
+The progress of trials is read from their folders, as on one machine.
 """
 
 import os
@@ -24,11 +24,11 @@ REACH = 5.0  # seconds in which the cluster must answer: Ray itself tries for mi
 
 
 class Killed(Exception):
-    """The training process was killed from outside, for want of memory perhaps: Ray tries again."""
+    """The training process was killed from outside, perhaps for lack of memory: Ray tries again."""
 
 
 class RayEngine:
-    """Hands every trial to the cluster at once; Ray starts as many as there is room for."""
+    """Hands all trials to the cluster at once; Ray starts as many as fit."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class RayJob:
         self.note = ""
 
     def begun(self) -> bool:
-        """Whether a node has written into the log."""
+        """Return whether a node has written into the log."""
         return size(self.log) != self.before
 
     def poll(self) -> int | None:
@@ -112,7 +112,7 @@ def size(file: Path) -> int:
 
 
 def supervise(folder: str, command: list[str] | None, words: list[str], cwd: str) -> int:
-    """On a node: trains until the end and gives the exit code."""
+    """Train to the end, on a node, and return the exit code."""
     run = Path(folder)
     if not (run.parent / CONFIG).is_file():
         raise CapsNetError(
@@ -145,7 +145,7 @@ def follow(job: TrialProcess) -> int:
 
 
 def connect(address: str | None) -> None:
-    """Joins the cluster, or says quickly that there is none."""
+    """Join the cluster, or say quickly that there is none."""
     try:
         import ray
     except ImportError:
@@ -178,7 +178,7 @@ def connect(address: str | None) -> None:
 
 
 def check_reachable(address: str) -> None:
-    """Ray would try for minutes."""
+    """Refuse an address without a cluster; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
@@ -190,7 +190,7 @@ def check_reachable(address: str) -> None:
 
 
 def check_room(wanted: dict[str, float]) -> None:
-    """Refuses a trial that no node is large enough for: Ray would wait for one for ever."""
+    """Refuse a trial that no node is large enough for; Ray would wait for such a node forever."""
     import ray
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

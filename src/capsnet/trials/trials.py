@@ -1,7 +1,7 @@
-"""Many seeds of one recipe: a job and a run folder for each, some at a time, none lost to another's failure.
+"""Many seeds of one recipe: one job and one run folder per seed. Some run at a time; one's failure does not stop the others.
 
-A trial is an ordinary `capsnet train` into `FOLDER/sSEED`, always with `--resume`, so starting again goes on where each
-was. Where it is trained is the engine's: processes of this machine (trial_process.py) or tasks of a Ray cluster
+A trial is an ordinary `capsnet train` into `FOLDER/sSEED`, always with `--resume`, so starting again continues where each
+was. The engine decides where it is trained: processes of this machine (trial_process.py) or tasks of a Ray cluster
 (ray_trials.py).
 """
 
@@ -27,7 +27,7 @@ ELSEWHERE = "another process is training it"
 
 
 class Job(Protocol):
-    """A trial that was handed to an engine."""
+    """A trial that an engine trains."""
 
     note: str
     """why it failed, where its log does not say"""
@@ -37,7 +37,7 @@ class Job(Protocol):
         """The exit code, once it has ended."""
 
     def interrupt(self) -> None:
-        """Asks it to save its state and end."""
+        """Ask it to save its state and end."""
 
     def wait(self) -> object: ...
     def kill(self) -> None: ...
@@ -47,18 +47,18 @@ class Engine(Protocol):
     """What trains trials."""
 
     threads: int
-    """for each, unless the user says"""
+    """of each trial, unless the user chooses"""
 
     def room(self, jobs: int) -> bool:
-        """Whether it takes another beside so many."""
+        """Return whether it takes another trial besides so many."""
 
     def start(self, folder: Path, words: list[str]) -> Job | None:
-        """Starts `capsnet WORDS`, which trains into `folder`; None when another process is at it."""
+        """Start `capsnet WORDS`, which trains into `folder`; return None when another process trains there."""
 
 
 @dataclass
 class Trial:
-    """One seed: where it is kept and how it stands. `kept`: it was finished before."""
+    """One seed: where it is kept and how far it is. `kept`: it was finished before."""
 
     seed: int
     folder: Path
@@ -72,7 +72,7 @@ class Trial:
     job: Job | None = None
 
     def look(self) -> None:
-        """Takes in what its folder and its job say."""
+        """Update from its folder and its job."""
         if (self.folder / "result.json").is_file() and self.job is None:
             self.state, self.result = "done", read_json(self.folder / "result.json")
             return
@@ -109,7 +109,7 @@ def run_trials(
     data_dir: Path | None = None,
     watch: Callable[[Sequence[Trial]], None] = lambda trials: None,
 ) -> list[Trial]:
-    """Trains every seed that is not finished; `watch` hears how they stand a few times a second.
+    """Train every seed that is not finished; `watch` is called with all trials a few times per second.
 
     Args:
         engine: one process at a time when left out.
@@ -146,7 +146,7 @@ def run_trials(
 
 
 def check_same(folder: Path, config: Config) -> None:
-    """Refuses a folder whose run has other settings, before anything is trained."""
+    """Refuse a folder whose run has other settings, before anything is trained."""
     if not (folder / "config.json").is_file():
         return
     different = Config.from_dict(read_json(folder / "config.json")).differences(config)
@@ -158,7 +158,7 @@ def check_same(folder: Path, config: Config) -> None:
 
 
 def start(trial: Trial, engine: Engine, words: list[str]) -> None:
-    """Hands a trial to the engine, unless it is trained by another process or was finished by one meanwhile."""
+    """Hand a trial to the engine, unless another process trains it or has finished it in the meantime."""
     trial.look()
     if trial.state == "done":
         return
@@ -173,7 +173,7 @@ def start(trial: Trial, engine: Engine, words: list[str]) -> None:
 
 @contextlib.contextmanager
 def stopping(trials: Sequence[Trial]) -> Iterator[None]:
-    """Leaves no trial running: interrupts all, waits for their states to be saved; a second Ctrl-C kills them."""
+    """Leave no trial running on exit: interrupt all and wait for their states to be saved; a second Ctrl-C kills them."""
     try:
         yield
     except BaseException as error:
@@ -188,12 +188,14 @@ def stopping(trials: Sequence[Trial]) -> Iterator[None]:
                 job.kill()
                 job.wait()
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt("Stopped; the same command goes on where each seed was.") from None
+            raise KeyboardInterrupt(
+                "Stopped; the same command continues every seed from its last state."
+            ) from None
         raise
 
 
 def summary(config: Config, trials: Sequence[Trial]) -> dict[str, Any]:
-    """What `summary.json` holds: each seed, and for each error its mean, spread and interval."""
+    """Return what `summary.json` holds: each seed, and for each error its mean, spread and interval."""
     done = [(trial, trial.result) for trial in trials if trial.result is not None]
     keys = [k for k in (done[0][1] if done else {}) if k.endswith("error_percent")]
     numbers = {key: [result[key] for _, result in done if result[key] is not None] for key in keys}
