@@ -521,16 +521,16 @@ def cifar10_table() -> str:
 def photo_trials_table() -> str:
     """The short trainings that chose the recipe `photos`, on held-out training images."""
     lines = [
-        "| system | epochs | optimiser | learning rate | batch | average | augmentation | validation error | training error |",
-        "|---|---:|---|---:|---:|---:|---|---:|---:|",
+        "| system | images | epochs | optimiser | rate | batch | average | augmentation | validation error | training error |",
+        "|---|---:|---:|---|---:|---:|---:|---|---:|---:|",
     ]
     runs = read_results("photo_trials")
     for run in sorted(runs, key=lambda run: (run["model"], run["epochs"], run["validation_error_percent"])):
         recipe = run["config"]["recipe"]
         lines.append(
-            f"| `{run['model']}` | {run['epochs']} | {recipe['optimizer']} | {recipe['learning_rate']} | "
-            f"{run['batch_size']} | {recipe['average']} | {recipe['augmentation'] or 'crop_flip'} | "
-            f"{run['validation_error_percent']:.2f} % | "
+            f"| `{run['model']}` | {run['train_images']:,} | {run['epochs']} | {recipe['optimizer']} | "
+            f"{recipe['learning_rate']} | {run['batch_size']} | {recipe['average']} | "
+            f"{recipe['augmentation'] or 'crop_flip'} | {run['validation_error_percent']:.2f} % | "
             f"{run['train_error_percent']:.2f} % |"
         )
     return "\n".join(lines)
