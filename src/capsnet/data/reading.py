@@ -1,6 +1,6 @@
 """Many files read in parallel within a bound of memory, with word of how far it is. No torch.
 
-A command shows the progress: `with on_progress.set(...)` around whatever reads (`capsnet.cli.console.reading_bar`).
+A command shows the progress with `reporting` around whatever reads (`capsnet.cli.console.reading_bar`).
 """
 
 import threading
@@ -33,6 +33,13 @@ def reporting(progress: Progress) -> Iterator[None]:
         yield
     finally:
         _progress.reset(token)
+
+
+def tell_progress(doing: str, done: int, total: int) -> None:
+    """Tell whoever wants to know (`reporting`) how far something is."""
+    report = _progress.get()
+    if report:
+        report(doing, done, total)
 
 
 class MemoryBudget:
@@ -74,15 +81,13 @@ def read_all(
         except CapsNetError as error:
             return error
 
-    report = _progress.get()
     threads = cores()
     with ThreadPoolExecutor(threads) as pool:
         results = _in_order(pool, attempt, items, threads * AHEAD)
         try:
             for done, (item, result) in enumerate(zip(items, results, strict=True), start=1):
                 yield item, result
-                if report:
-                    report(doing, done, len(items))
+                tell_progress(doing, done, len(items))
         finally:
             pool.shutdown(cancel_futures=True)
 
