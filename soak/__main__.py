@@ -1,0 +1,39 @@
+"""Run the soak: every part for its share of the time given, each with its own record.
+
+python -m soak [--minutes 30] [--seed 0] [--out results/reliability] [PART ...]
+"""
+
+import argparse
+import importlib
+import time
+from pathlib import Path
+
+from soak.common import RECORDS, record
+
+# What share of the time each part takes.
+PARTS = {"crowd": 0.15, "requests": 0.1, "files": 0.3, "disks": 0.1, "kills": 0.35}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all when left out"
+    )
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RECORDS)
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    chosen = {name: share for name, share in PARTS.items() if name in (options.parts or PARTS)}
+    for name, share in chosen.items():
+        seconds = 60 * options.minutes * share / sum(chosen.values())
+        began = time.monotonic()
+        result = importlib.import_module(f"soak.{name}").run(seconds, options.seed)
+        record(name, time.monotonic() - began, options.seed, result, options.out)
+        print(f"{name}: {result}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
