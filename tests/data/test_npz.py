@@ -104,6 +104,17 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
         load_dataset(saved(tmp_path, **arrays))
 
 
+@pytest.mark.parametrize(
+    "header", ["{'descr': (", "[" * 90, "{'descr': '|u1', 'shape': None}", "  {\n {", "\x00"]
+)
+def test_a_header_that_is_no_python_is_refused(tmp_path: Path, header: str) -> None:
+    text = f"{header:117}\n".encode()
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x_train.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+    with pytest.raises(CapsNetError, match="is not a whole"):
+        load_dataset(str(tmp_path / "x.npz"))
+
+
 def test_python_objects_are_never_unpickled(tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:

@@ -100,6 +100,7 @@ def test_predict_refuses_a_decoder_a_damaged_and_a_foreign_file(exported, tmp_pa
     [
         ({"card": "{"}, "is damaged"),
         ({"card": "[]"}, "is damaged"),
+        ({"card": '{"format_version": 1, "image_shape": [1, 28, Infinity]}'}, "is damaged"),
         ({"card": '{"format_version": 99}'}, "has format version 99"),
         ({"card": '{"format_version": 1, "image_shape": [1, 2]}'}, "is damaged"),
     ],

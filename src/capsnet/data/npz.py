@@ -8,6 +8,7 @@ Nothing is unpickled, and an array's header is compared with what its place in t
 
 import hashlib
 import math
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -23,6 +24,18 @@ from capsnet.data.own import Rule, divide, make_own
 from capsnet.errors import CapsNetError, refuse_equal_classes
 
 MAX_BYTES = 8 << 30
+# What zipfile and NumPy raise for a damaged file; NumPy reads an array's header as Python's own syntax.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 def load_npz(
@@ -90,10 +103,9 @@ def read_arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
         raise CapsNetError(f"There is no file {path}.") from error
     except OSError as error:
         raise CapsNetError(f"{path} cannot be read: {error.strerror or error}.") from error
-    # zipfile and NumPy raise many kinds for a damaged file.
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, CapsNetError):
-            raise
+    except CapsNetError:
+        raise
+    except DAMAGE as error:
         raise CapsNetError(f"{path} is not a whole .npz file.") from error
     return arrays
 

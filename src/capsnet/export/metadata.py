@@ -75,7 +75,7 @@ class FileCard:
             return cls(architecture, card, str(rest["part"]), str(rest["format"]))
         except CapsNetError as error:
             raise CapsNetError(f"'{file}' cannot be used: {error}") from error
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise CapsNetError(f"The metadata of '{file}' is damaged: {error!r}.") from error
 
 
