@@ -1,10 +1,10 @@
-# make run | play | test | test-all | lint | bench: each sets up .venv by itself, once.
+# make run | play | test | test-all | lint | bench | soak: each sets up .venv by itself, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 READY := .venv/.ready
 
-.PHONY: run play test test-all lint bench clean
+.PHONY: run play test test-all lint bench soak clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -36,6 +36,10 @@ bench: $(READY) ## the machine must be idle: see benchmarks/README.md
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/train_speed.py
 	$(BIN)/python benchmarks/serve.py
+
+soak: $(READY) ## faults in figures, for MINUTES (30): see docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m soak --minutes $(or $(MINUTES),30)
+	$(BIN)/python docs/fill_tables.py
 
 clean:
 	rm -rf .venv dist build

@@ -9,6 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import reliability_tables
+
 from capsnet.report import paper
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -563,6 +565,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "routings": ("README.md", routings_table),
     "cifar10": ("docs/photographs.md", cifar10_table),
     "photo-trials": ("docs/photographs.md", photo_trials_table),
+    "reliability-crowd": ("docs/reliability.md", reliability_tables.crowd_table),
+    "reliability-requests": ("docs/reliability.md", reliability_tables.requests_table),
+    "reliability-files": ("docs/reliability.md", reliability_tables.files_table),
+    "reliability-disks": ("docs/reliability.md", reliability_tables.disks_table),
+    "reliability-kills": ("docs/reliability.md", reliability_tables.kills_table),
     "scaling-speed": ("docs/scaling.md", scaling_speed_table),
     "scaling-errors": ("docs/scaling.md", scaling_errors_table),
     "scaling-ray": ("docs/scaling.md", scaling_ray_table),

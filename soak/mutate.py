@@ -1,5 +1,6 @@
 """Hostile versions of good files: seeded, and so that checksums on the way in don't shield what is behind them."""
 
+import copy
 import gzip
 import io
 import json
@@ -78,7 +79,7 @@ def mutate_json(text: str, random: Random) -> str:
         elif kind == 2 and isinstance(where, int | float):
             parent[key] = random.choice((-where, where + 1, where * 10**6, str(where), [where]))
         else:
-            parent[key] = random.choice(VALUES)
+            parent[key] = copy.deepcopy(random.choice(VALUES))
     text = json.dumps(value)
     return mutate_bytes(text.encode(), random).decode(errors="replace") if random.random() < 0.1 else text
 
