@@ -88,8 +88,10 @@ def soak_resumed(
 ) -> dict[str, int]:
     """Kill `work(place, resume)`, go on, kill again, until it ends well; its files must be those of an undisturbed one."""
     counts = tally()
+    began = time.monotonic()
     if forked(partial(work, folder / "whole", False)) != 0:
         raise SystemExit(f"the work in {folder} fails without a kill")
+    longest = 1.2 * (time.monotonic() - began)
     expected = digests(folder / "whole", files)
     if len(expected) < len(files):
         raise SystemExit(f"the work in {folder} leaves only {', '.join(expected)}")
@@ -112,7 +114,7 @@ def soak_make(folder: Path, end: float, random: Random) -> dict[str, int]:
     def work(place: Path, resume: bool) -> None:
         make(place, seed=1, workers=1, design=SMALL)
 
-    return soak_resumed(folder, end, random, work, ["train.npz", "test.npz", "toyviews.json"], 0.8)
+    return soak_resumed(folder, end, random, work, ["train.npz", "test.npz", "toyviews.json"])
 
 
 def soak_train(folder: Path, end: float, random: Random) -> dict[str, int]:
@@ -133,7 +135,7 @@ def soak_train(folder: Path, end: float, random: Random) -> dict[str, int]:
         ]
         main([*words, *(["--resume"] if resume else [])])
 
-    return soak_resumed(folder, end, random, work, ["last/model.safetensors", "best/model.safetensors"], 2.0)
+    return soak_resumed(folder, end, random, work, ["last/model.safetensors", "best/model.safetensors"])
 
 
 def soak_trials(folder: Path, end: float, random: Random) -> dict[str, int]:
@@ -143,7 +145,7 @@ def soak_trials(folder: Path, end: float, random: Random) -> dict[str, int]:
         words = ["trials", str(pictures), "--seeds", "2", "--epochs", "2", "--jobs", "1", "--out", str(place)]
         main(words)
 
-    return soak_resumed(folder, end, random, work, ["*/last/model.safetensors"], 20.0)
+    return soak_resumed(folder, end, random, work, ["*/last/model.safetensors"])
 
 
 def soak_export(folder: Path, end: float, random: Random) -> dict[str, int]:

@@ -115,6 +115,18 @@ def test_a_header_that_is_no_python_is_refused(tmp_path: Path, header: str) -> N
         load_dataset(str(tmp_path / "x.npz"))
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_text_that_is_no_unicode_is_refused(tmp_path: Path, order: str) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (12, 20, 20), np.uint8)
+    words = np.array(["cat", "dog"] * 6, dtype=f"{order}U3")
+    path = saved(tmp_path, x_train=images, y_train=words)
+    assert load_dataset(path).class_names == ("cat", "dog")
+    words.view(f"{order}u4")[4] = 0x110000
+    path = saved(tmp_path, x_train=images, y_train=words)
+    with pytest.raises(CapsNetError, match="is no Unicode"):
+        load_dataset(path)
+
+
 def test_python_objects_are_never_unpickled(tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ Nothing is unpickled, and an array's header is compared with what its place in t
 
 import hashlib
 import math
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -129,7 +130,15 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: str) -> np.ndarray
             f"{path} claims {claimed} bytes for {member}, which is more than it can hold or may."
         )
     with archive.open(info) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    if dtype.kind == "U" and array.size and code_points(array).max() > sys.maxunicode:
+        raise CapsNetError(f"{path} has text in {member} that is no Unicode.")
+    return array
+
+
+def code_points(text: np.ndarray) -> np.ndarray:
+    """Return the numbers of an array's characters."""
+    return np.ascontiguousarray(text.astype(text.dtype.newbyteorder("="))).reshape(-1).view(np.uint32)
 
 
 def _pictures(path: Path, name: str, x: np.ndarray) -> np.ndarray:
