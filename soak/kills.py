@@ -84,7 +84,6 @@ def soak_resumed(
     random: Random,
     work: Callable[[Path, bool], None],
     files: list[str],
-    longest: float,
 ) -> dict[str, int]:
     """Kill `work(place, resume)`, go on, kill again, until it ends well; its files must be those of an undisturbed one."""
     counts = tally()

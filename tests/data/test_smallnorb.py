@@ -154,6 +154,13 @@ def test_damaged_files_are_refused_without_allocating(tmp_path: Path, case: str,
     assert peak < 1_000_000
 
 
+def test_a_size_of_zero_does_not_excuse_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "x.mat"
+    path.write_bytes(struct.pack("<6i", MAGIC["uint8"], 4, 0, 2**31 - 1, 2**31 - 1, 2**31 - 1))
+    with pytest.raises(CapsNetError, match="it is damaged"):
+        read_matrix(path, ndim=4, dtype="u1")
+
+
 def test_files_that_do_not_fit_together_are_refused(folder: Path) -> None:
     (folder / f"{smallnorb.TEST}-cat.mat").write_bytes(matrix_bytes(np.zeros(7, np.int32)))
     with pytest.raises(CapsNetError, match="don't fit together"):

@@ -48,7 +48,9 @@ def read_matrix(path: Path, *, ndim: int, dtype: str, sha256: str | None = None)
         digest.update(head + sizes)
         shape = struct.unpack(f"<{max(3, dimensions)}i", sizes)[:dimensions]
         claimed = math.prod(shape) * TYPES[magic].itemsize
-        if min(shape) < 0 or claimed > min(MAX_BYTES, largest_content(path)):
+        # A size of 0 must not excuse the others: NumPy refuses shapes that no memory could hold, even empty ones.
+        whole = math.prod(max(1, size) for size in shape)
+        if min(shape) < 0 or claimed > min(MAX_BYTES, largest_content(path)) or whole > MAX_BYTES:
             raise CapsNetError(f"{path} claims sizes {shape}, which is not what it can hold: it is damaged.")
         array: np.ndarray[Any, Any] = np.empty(shape, dtype=TYPES[magic])
         view, filled = array.reshape(-1).view("u1").data, 0
