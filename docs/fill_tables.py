@@ -565,11 +565,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "routings": ("README.md", routings_table),
     "cifar10": ("docs/photographs.md", cifar10_table),
     "photo-trials": ("docs/photographs.md", photo_trials_table),
-    "reliability-crowd": ("docs/reliability.md", reliability_tables.crowd_table),
-    "reliability-requests": ("docs/reliability.md", reliability_tables.requests_table),
-    "reliability-files": ("docs/reliability.md", reliability_tables.files_table),
-    "reliability-disks": ("docs/reliability.md", reliability_tables.disks_table),
-    "reliability-kills": ("docs/reliability.md", reliability_tables.kills_table),
+    **{
+        f"reliability-{part}": ("docs/reliability.md", partial(reliability_tables.table, part, make))
+        for part, make in reliability_tables.TABLES.items()
+    },
     "scaling-speed": ("docs/scaling.md", scaling_speed_table),
     "scaling-errors": ("docs/scaling.md", scaling_errors_table),
     "scaling-ray": ("docs/scaling.md", scaling_ray_table),

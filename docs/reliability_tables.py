@@ -1,19 +1,22 @@
 """The tables of docs/reliability.md, from what `make soak` has kept in results/reliability/."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 RECORDS = Path(__file__).resolve().parent.parent / "results" / "reliability"
 
 
-def read(part: str) -> dict[str, Any]:
-    return dict(json.loads((RECORDS / f"{part}.json").read_text()))
+def table(part: str, make: Callable[[dict[str, Any]], str]) -> str:
+    """What `make` makes of a part's record, or that there is none."""
+    path = RECORDS / f"{part}.json"
+    return make(json.loads(path.read_text())) if path.exists() else f"Not taken yet: `python -m soak {part}`."
 
 
 def taken(record: dict[str, Any]) -> str:
     """Where, when and how long."""
-    load = f", load {record['load'][0]} before" if record["load"] else ""
+    load = f", load {record['load'][0]} at the end" if record["load"] else ""
     return (
         f"{record['machine']}{load}, {record['date'][:10]}, commit {record['commit'][:8]}, seed {record['seed']}; "
         f"{record['seconds'] / 60:.0f} minutes."
@@ -28,9 +31,8 @@ def rows(heading: list[str], lines: list[list[object]], record: dict[str, Any]) 
     return "\n".join([*head, *shown, "", taken(record)])
 
 
-def crowd_table() -> str:
+def crowd_table(record: dict[str, Any]) -> str:
     """One row for each scene: what honest clients saw, and the server's memory."""
-    record = read("crowd")
     pictures, half, crowd = record["pictures"], record["half_open"], record["crowd"]
     titles = {
         f"{pictures['attackers']} clients at once send a {pictures['picture_bytes'] / 1000:.0f} KB picture of 4000x4000 "
@@ -63,9 +65,8 @@ def crowd_table() -> str:
     )
 
 
-def requests_table() -> str:
+def requests_table(record: dict[str, Any]) -> str:
     """How many requests got which status."""
-    record = read("requests")
     lines: list[list[object]] = [
         [{"0": "closed without an answer"}.get(status, status), count]
         for status, count in record["answers"].items()
@@ -79,9 +80,8 @@ def requests_table() -> str:
     )
 
 
-def files_table() -> str:
+def files_table(record: dict[str, Any]) -> str:
     """One row for each reader."""
-    record = read("files")
     keys = ["files", "read", "refused", "tracebacks", "crashes", "hangs"]
     lines: list[list[object]] = [
         [name, *(reader[key] for key in keys), reader["memory_mb"]]
@@ -91,9 +91,9 @@ def files_table() -> str:
     return rows(["reader", *keys, "most memory, MB"], lines, record)
 
 
-def work_table(part: str, keys: list[str]) -> str:
+def work_table(record: dict[str, Any]) -> str:
     """One row for each kind of work."""
-    record = read(part)
+    keys = list(record["sum"])
     lines: list[list[object]] = [
         [name, *(work[key] for key in keys)] for name, work in record["work"].items()
     ]
@@ -101,9 +101,10 @@ def work_table(part: str, keys: list[str]) -> str:
     return rows(["work", *(key.replace("_", " ") for key in keys)], lines, record)
 
 
-def kills_table() -> str:
-    return work_table("kills", ["kills", "finished", "differing", "unreadable"])
-
-
-def disks_table() -> str:
-    return work_table("disks", ["faults", "finished", "tracebacks", "unreadable", "rubbish", "not_resumed"])
+TABLES = {
+    "crowd": crowd_table,
+    "requests": requests_table,
+    "files": files_table,
+    "disks": work_table,
+    "kills": work_table,
+}
