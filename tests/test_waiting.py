@@ -12,7 +12,7 @@ SHOW = "import os; import capsnet; print(os.environ.get('GOMP_SPINCOUNT'))"
 @pytest.mark.parametrize(
     ("chosen", "expected"),
     [
-        ({}, "5000"),
+        ({}, "1600"),
         ({"GOMP_SPINCOUNT": "7"}, "7"),
         ({"GOMP_SPINCOUNT": ""}, ""),
         ({"OMP_WAIT_POLICY": "PASSIVE"}, "None"),

@@ -110,10 +110,10 @@ def all_of_a_class_unreadable(place: Path) -> None:
     [
         (
             duplicate,
-            ["1 pictures are in more than one split,", "tr0-0.png (", " = test/ant/other name.png (test)"],
+            ["Pictures in more than one split: 1,", "tr0-0.png (", " = test/ant/other name.png (test)"],
         ),
-        (recompress, ["1 pictures are in more than one split, nearly the same", "test/ant/other.jpg (test)"]),
-        (mislabel, ["1 pictures are in more than one class; keep the right one"]),
+        (recompress, ["Pictures in more than one split, nearly the same: 1", "test/ant/other.jpg (test)"]),
+        (mislabel, ["Pictures in more than one class: 1; keep the right one"]),
         (empty_class, ["wasp is empty: it has no pictures; put some there, or take it away."]),
         (
             only_in_test,
@@ -185,7 +185,7 @@ def test_tables_and_arrays_and_named_sets_are_checked(place: Path, capfd: pytest
     )
     code, found = check(capfd, place / "arrays.npz")
     assert code == 1
-    assert "3 pictures are in more than one split" in found["problems"][0]
+    assert "Pictures in more than one split: 3" in found["problems"][0]
     np.savez(place / "bad.npz", x_train=x, y_train=np.zeros((40, 0)))
     assert check(capfd, place / "bad.npz")[1]["problems"] == [
         f"{place / 'bad.npz'}: y_train has no labels: whole numbers or names, one for each picture."

@@ -35,7 +35,8 @@ def check(
     Args:
         data: A folder with one sub-folder per class, or with train/, val/ and test/; a CSV or TSV; an .npz; a data set's name.
         image_size: The side, in pixels, that training brings the pictures to.
-        group_by: What pictures must stay together by: a column of the CSV, or a regular expression on file names.
+        group_by: What pictures must stay together by: a column of the CSV, or a regular expression found in
+            each file's path below PATH.
         data_options: The data set's own, such as split_seed=1.
         seed: Of the training, which draws the validation pictures.
         data_dir: Where data sets are looked for first.
@@ -84,7 +85,8 @@ def _show(findings: "Findings") -> None:
     for problem in told["problems"]:
         _say(f"Wrong: {problem}", style="red")
     _say(told["plan"])
-    _say("Nothing is wrong." if told["ok"] else f"{len(told['problems'])} things are wrong.", style="bold")
+    wrong = len(told["problems"])
+    _say(f"Problems: {wrong}." if wrong else "Nothing is wrong.", style="bold")
 
 
 def _say(text: str, style: str | None = None) -> None:

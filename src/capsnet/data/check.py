@@ -197,17 +197,17 @@ def _look_for_duplicates(findings: Findings, images: UInt8[Tensor, "n c h w"]) -
         within = [rows for rows in found if rows not in across and rows not in mixed]
         if across:
             findings.problems.append(
-                f"{len(across)} pictures are in more than one split{how}, which makes errors look smaller than they are; "
+                f"Pictures in more than one split{how}: {len(across)}, which makes errors look smaller than they are; "
                 f"keep one of each, or give --group-by: {_equal(entries, across)}"
             )
         if mixed:
             # Different classes may look alike; the very same picture can only be of one.
             (findings.notes if how else findings.problems).append(
-                f"{len(mixed)} pictures are in more than one class{how}; keep the right one: {_equal(entries, mixed)}"
+                f"Pictures in more than one class{how}: {len(mixed)}; keep the right one: {_equal(entries, mixed)}"
             )
         if within:
             findings.notes.append(
-                f"{len(within)} pictures are there more than once{how}, in one split and class: {_equal(entries, within)}"
+                f"Repeated pictures{how}, in one split and class: {len(within)}: {_equal(entries, within)}"
             )
 
 
