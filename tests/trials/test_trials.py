@@ -19,7 +19,8 @@ from capsnet.config import Config, Recipe
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.compare import compare, finished_runs
 from capsnet.evaluate.predictions import read_predictions
-from capsnet.trials.trial_process import LocalEngine
+from capsnet.locks import folder_lock
+from capsnet.trials.trial_process import LocalEngine, start_process
 from capsnet.trials.trials import Trial, run_trials
 
 CONFTEST = str(Path(__file__).parents[1] / "train" / "conftest.py")
@@ -201,3 +202,28 @@ def test_a_record_that_cannot_be_written_does_not_stop_other_seeds(trials, tmp_p
     (tmp_path / "records").write_text("a file")
     recording(tmp_path / "records", lambda _: None)(done)
     assert "Could not write" in capfd.readouterr().err
+
+
+class Ended:
+    """A job that was refused."""
+
+    note = ""
+
+    def begun(self):
+        return True
+
+    def poll(self):
+        return 2
+
+
+def test_a_seed_that_another_process_trains_is_left_to_it(tmp_path):
+    folder = tmp_path / "s0"
+    with folder_lock(folder) as free:
+        assert free
+        assert start_process(folder, [sys.executable, "-c", "raise SystemExit(1)"]) is None
+        trial = Trial(0, folder, state="training", job=Ended())
+        trial.look()  # the other process was quicker to lock the folder
+        assert trial.state == "elsewhere"
+    trial = Trial(0, folder, state="training", job=Ended())
+    trial.look()
+    assert trial.state == "failed"
