@@ -1,10 +1,12 @@
-# make run | play | test | test-all | lint | bench | soak: each sets up .venv by itself, once.
+# make run | play | demo | test | test-all | lint | bench | soak: each sets up .venv by itself, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 READY := .venv/.ready
+ORT := onnxruntime-web@1.30.0
+ORT_FILE := build/$(subst @,-,$(ORT)).tgz
 
-.PHONY: run play test test-all lint bench soak clean
+.PHONY: run play demo test test-all lint bench soak clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -19,6 +21,18 @@ run: $(READY) ## train the quick recipe on MNIST from scratch and test it
 
 play: $(READY) ## draw digits in the browser
 	@$(BIN)/capsnet serve --open
+
+$(ORT_FILE):
+	@mkdir -p build
+	@npm pack --silent --pack-destination build $(ORT) >/dev/null
+
+build/demo/card.json: $(READY) $(ORT_FILE) $(wildcard src/capsnet/serve/static/* src/capsnet/serve/web.py)
+	@rm -rf build/demo
+	@$(BIN)/capsnet export efficient_capsnet.mnist --format web --runtime $(ORT_FILE) --out build/demo
+
+demo: build/demo/card.json ## the playground as plain files, without a server of its own (needs npm, once)
+	@(sleep 1; $(BIN)/python -m webbrowser -t http://127.0.0.1:8001/ >/dev/null) &
+	@$(BIN)/python -m http.server 8001 --bind 127.0.0.1 --directory build/demo
 
 # Two processes of one thread each: more threads than cores would slow both down.
 test: lint ## lint, types and the default tests

@@ -16,7 +16,8 @@ def export(
     /,
     *,
     out: Path,
-    format: Literal["onnx", "int8"] = "onnx",
+    format: Literal["onnx", "int8", "web"] = "onnx",
+    runtime: Maybe[Path] = None,
     dataset: Maybe[str] = None,
     data_options: Pairs = (),
     data_dir: Maybe[Path] = None,
@@ -27,7 +28,9 @@ def export(
     Args:
         weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
         out: The folder to create; it must be new or empty.
-        format: onnx is float32; int8 is a quarter of the size, calibrated on training images and tested.
+        format: onnx is float32; int8 is a quarter of the size, calibrated on training images and tested; web is the
+            playground with the int8 files, a folder for any static file server.
+        runtime: For web: the npm package onnxruntime-web, as the file that npm pack writes or as a folder.
         dataset: The data set, by name or path, that the files are tested on; by default the one the weights were trained on.
         data_options: The data set's own options; they override those of training.
         data_dir: The folder to look for data sets in first.
@@ -42,6 +45,8 @@ def export(
     from capsnet.export.write import export_model
     from capsnet.opening import open_weights
 
+    if (format == "web") != (runtime is not None):
+        raise CapsNetError("--format web and --runtime go together: the page needs npm's onnxruntime-web.")
     opened = open_weights(weights, dataset, data_dir=data_dir, **parse_pairs(data_options, "--data-options"))
     found, why_not = find_dataset(opened, required=dataset is not None)
     if found is None and format == "onnx":
@@ -52,11 +57,24 @@ def export(
     def say(text: str) -> None:
         console.errors.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
-    card = export_model(opened.model, out, format=format, dataset=found, why_no_dataset=why_not, say=say)
+    if runtime is not None:
+        from capsnet.serve.web import export_web
+
+        card = export_web(opened, out, runtime, dataset=found, why_no_dataset=why_not, say=say)
+    else:
+        card = export_model(opened.model, out, format=format, dataset=found, why_no_dataset=why_not, say=say)
     if json:
         console.print_json(card)
     else:
         _show(card, out)
+        if runtime is not None:
+            total = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+            console.out.print(
+                f"{out}: {total / 1e6:.1f} MB, for any static file server, such as python -m http.server -d {out}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def _show(card: dict[str, Any], out: Path) -> None:

@@ -4,7 +4,7 @@ The folder appears complete or not at all: encoder.onnx, decoder.onnx (where the
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -52,6 +52,7 @@ def export_model(
     format: str = "onnx",
     dataset: DataSet | None = None,
     why_no_dataset: str = "no data set was given",
+    parts: Sequence[str] = ("encoder", "decoder", "model"),
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Write a model's files into the new folder `out`, and return the content of its card.json.
@@ -60,6 +61,7 @@ def export_model(
         format: "onnx" (float32) or "int8".
         dataset: the files are tested on its test images, and int8 is calibrated on its training images.
         why_no_dataset: the reason that the card gives when float32 files are compared on random images.
+        parts: the files to write.
         say: is called with each step's description.
     """
     if format not in FORMATS:
@@ -76,31 +78,31 @@ def export_model(
         images, source = parity_images(model, dataset, why_no_dataset)
         say(f"Comparing with torch on {len(images)} images ({source})")
         expected = parity.torch_outputs(model, images)
-        parts = cut(graph)
+        protos = _only(parts, cut(graph))
 
         def compare() -> dict[str, dict[str, float]]:
             return {
                 part: parity.compare(proto.SerializeToString(), expected, images.numpy())
-                for part, proto in parts.items()
+                for part, proto in protos.items()
             }
 
         if format == "onnx":
-            _describe(parts, FileCard(model.architecture, card, "", format))
+            _describe(protos, FileCard(model.architecture, card, "", format))
         differences = compare()
         parity.check(differences, name)
         judged = {"float32": differences}
         if format == "int8":
             assert dataset is not None
             say("Quantising")
-            float_encoder = parts["encoder"].SerializeToString()
-            parts = cut(quantise(graph, calibration_images(dataset).numpy()))
+            float_encoder = protos["encoder"].SerializeToString()
+            protos = _only(parts, cut(quantise(graph, calibration_images(dataset).numpy())))
             say(f"Testing on the {dataset.name} test set, in float32 and in int8")
             card = replace(
-                card, score={**card.score, **_scores(float_encoder, parts["encoder"], model, dataset)}
+                card, score={**card.score, **_scores(float_encoder, protos["encoder"], model, dataset)}
             )
-            _describe(parts, FileCard(model.architecture, card, "", format))
+            _describe(protos, FileCard(model.architecture, card, "", format))
             judged["int8"] = compare()
-        files = {f"{part}.onnx": proto.SerializeToString() for part, proto in parts.items()}
+        files = {f"{part}.onnx": proto.SerializeToString() for part, proto in protos.items()}
         for file, content in files.items():
             atomic_write(folder / file, content)
         told = {
@@ -131,6 +133,10 @@ def export_model(
         }
         write_json(folder / CARD, told)
     return told
+
+
+def _only(parts: Sequence[str], protos: dict[str, onnx.ModelProto]) -> dict[str, onnx.ModelProto]:
+    return {part: proto for part, proto in protos.items() if part in parts}
 
 
 def _scores(

@@ -1,14 +1,18 @@
-// The page: what is drawn goes to the server, what comes back is shown, what is turned goes to the decoder.
+// The page: what is drawn or opened goes to the network, what comes back is shown, what is turned goes to the decoder. Who
+// computes is told by the document: a server, or this browser itself.
 
-import * as api from "./api.js";
+import { Camera } from "./camera.js";
+import { latest } from "./latest.js";
 import { Pad } from "./pad.js";
 import { COLOURS, clear, paint, paintBoth, savePng } from "./paint.js";
 import { Rows } from "./rows.js";
 import { Samples } from "./samples.js";
 import { Sliders } from "./sliders.js";
+import { facts, verdict, wordsFor } from "./words.js";
 
+const network = await import(document.documentElement.dataset.backend === "browser" ? "./browser.js" : "./server.js");
 const $ = (id) => document.getElementById(id);
-const state = { mode: "main", model: null, prediction: null, slots: [], chosen: null, offsets: new Map(), pictures: new Map() };
+const state = { mode: "main", model: null, words: null, prediction: null, slots: [], chosen: null, offsets: new Map(), pictures: new Map() };
 const rows = new Rows($("rows"), choose);
 const pad = new Pad($("pad"), () => update());
 const sliders = new Sliders($("sliders"), {
@@ -20,9 +24,12 @@ const sliders = new Sliders($("sliders"), {
   },
   onStill: showFilm,
 });
-const samples = new Samples({ strip: $("strip"), shuffle: $("shuffle"), onPick: (picture, demo) => pad.show(picture, { demo }), onProblem: say });
+const samples = new Samples({ strip: $("strip"), shuffle: $("shuffle"), getSamples: network.getSamples, onPick: (picture, demo) => pad.show(picture, { demo }), onProblem: say });
+
+const camera = new Camera({ video: $("video"), button: $("camera"), onPicture: openFile, onProblem: say });
 
 const served = () => (state.mode === "pairs" ? state.model.pairs : state.model);
+const tops = () => (state.words.kind === "pair" ? 2 : 1);
 const name = (index) => served().class_names[index];
 
 function say(problem) {
@@ -41,14 +48,15 @@ async function guarded(call) {
   }
 }
 
-const update = api.latest(async () => {
+const update = latest(async () => {
   $("invitation").hidden = !pad.empty;
   if (pad.empty) return showPrediction(null);
   const mode = state.mode;
+  const top = tops();
   const prediction = await guarded(async () => {
-    if (pad.exact) return api.predictPixels(mode, pad.exact);
-    if (mode === "pairs") return api.predictPixels(mode, [pad.toField(served().picture_shape[1])]);
-    return api.predictFile(mode, await pad.toBlob());
+    if (pad.exact) return network.predictPixels(mode, top, pad.exact);
+    if (state.words.kind === "pair") return network.predictPixels(mode, top, [pad.toField(served().picture_shape[1])]);
+    return network.predictFile(mode, top, await pad.toBlob());
   });
   if (mode === state.mode && prediction && !pad.empty) showPrediction(prediction);
 });
@@ -69,28 +77,21 @@ function showPrediction(prediction) {
 }
 
 function showAnswer() {
-  const { prediction, slots, mode } = state;
+  const { prediction, slots } = state;
   $("answer").replaceChildren(
     ...(prediction ? slots : []).map((index, n) => {
-      const digit = Object.assign(document.createElement("span"), { textContent: name(index) });
-      if (slots.length > 1) digit.style.color = `rgb(${COLOURS[n]})`;
-      return digit;
+      const answer = Object.assign(document.createElement("span"), { textContent: name(index) });
+      if (slots.length > 1) answer.style.color = `rgb(${COLOURS[n]})`;
+      return answer;
     }),
   );
   if (!prediction) $("answer").textContent = "–";
   $("answer").classList.toggle("unsure", prediction?.likely === false);
   $("answer").classList.toggle("wide", Math.max(...slots.map((k) => name(k).length), 0) * slots.length > 2);
-  $("sentence").textContent = describe(prediction, mode);
+  const sentence = verdict(served(), state.words, prediction, slots);
+  $("sentence").textContent = sentence;
   clearTimeout(showAnswer.timer);
-  showAnswer.timer = setTimeout(() => ($("live").textContent = describe(prediction, mode)), 700);
-}
-
-function describe(prediction, mode) {
-  if (!prediction) return mode === "pairs" ? "Draw two digits on top of each other." : "Nothing is drawn yet.";
-  const lengths = state.slots.map((index) => prediction.scores[name(index)].toFixed(2));
-  if (!prediction.likely) return "Every capsule is short: this is probably none of the classes.";
-  if (mode === "pairs") return `The capsules of ${name(state.slots[0])} and ${name(state.slots[1])} are the longest: ${lengths.join(" and ")}.`;
-  return `The capsule of ${name(state.slots[0])} is the longest: ${lengths[0]} of at most 1.`;
+  showAnswer.timer = setTimeout(() => ($("live").textContent = sentence), 700);
 }
 
 function choose(index) {
@@ -116,10 +117,10 @@ function showChosen() {
 function draw(index, frames) {
   const pose = state.prediction.poses[index];
   const poses = frames.map((offsets) => pose.map((value, n) => value + (offsets?.[n] ?? 0)));
-  return api.reconstruct(state.mode, poses, frames.map(() => index));
+  return network.reconstruct(state.mode, poses, frames.map(() => index));
 }
 
-const turn = api.latest(async (index, offsets) => {
+const turn = latest(async (index, offsets) => {
   const { prediction } = state;
   if (!prediction || !served().has_decoder || !served().has_capsules) return;
   if (offsets) state.offsets.set(index, offsets);
@@ -131,7 +132,7 @@ const turn = api.latest(async (index, offsets) => {
 
 function showPictures() {
   const pictures = state.slots.map((index) => state.pictures.get(index));
-  const pair = state.mode === "pairs";
+  const pair = state.words.kind === "pair";
   const [picture, caption] = [$("picture"), $("picture-caption")];
   if (!state.slots.length || pictures.includes(undefined)) {
     if (!state.slots.length) [picture, $("first"), $("second")].forEach(clear);
@@ -167,8 +168,9 @@ function showFilm(pictures, dimension) {
 }
 
 async function openFile(file) {
-  if (!file) return;
-  const prediction = await guarded(async () => api.predictFile(state.mode, await api.lighter(file)));
+  if (!file || !state.model) return;
+  camera.close();
+  const prediction = await guarded(() => network.predictFile(state.mode, tops(), file));
   if (!prediction) return;
   pad.show(prediction.input, { quiet: true });
   $("invitation").hidden = true;
@@ -176,34 +178,35 @@ async function openFile(file) {
 }
 
 function enter(mode) {
-  if (mode === "pairs" && !state.model.pairs) {
-    document.querySelector('[name="mode"][value="main"]').checked = true;
-    say("This server has no weights for two overlapping digits. Start it with --pairs WEIGHTS to play with two.");
-    return;
-  }
   say(null);
+  camera.close();
   state.mode = mode;
   const model = served();
-  document.body.dataset.mode = mode;
-  $("invitation").textContent = mode === "pairs" ? "Draw two digits here, one over the other" : "Draw a digit here";
-  $("slots").hidden = mode !== "pairs";
-  rows.build(model.class_names, model.input_capsules);
+  const words = wordsFor(model, mode === "pairs" || model.classes_per_image === 2);
+  state.words = words;
+  document.body.dataset.kind = words.kind;
+  $("draw-word").textContent = words.step;
+  $("invitation").textContent = words.invitation;
+  $("samples-title").textContent = words.samples;
+  $("picture-help").textContent = words.help ?? "";
+  $("measure").textContent = words.measure;
+  for (const id of ["undo", "pad-help"]) $(id).hidden = !words.drawn;
+  $("picture-help").hidden = words.drawn;
+  $("camera").hidden = words.kind !== "photograph" || !camera.available;
+  $("slots").hidden = words.kind !== "pair";
+  rows.build(model.class_names, model.input_capsules, words.measure);
   $("heat-heading").textContent = rows.cells ? "coupling" : "";
+  const turnable = model.has_capsules && model.has_decoder;
   $("heat-hint").textContent = rows.cells
     ? `Each of the ${rows.cells} columns is a capsule of the layer below: the stronger a cell, the more of its vote goes to that class. Choose a row to turn its capsule.`
-    : "Choose a row to turn that capsule.";
-  sliders.build(model.has_capsules && model.has_decoder ? model.pose_shape[1] : 0);
+    : turnable ? "Choose a row to turn that capsule." : "";
+  $("turning").hidden = !turnable;
+  $("still").hidden = turnable;
+  sliders.build(turnable ? model.pose_shape[1] : 0);
   $("facts").textContent = facts(model);
+  pad.allowDrawing(words.drawn, words.board);
   pad.clear();
-  if (state.model.has_samples) samples.enter(mode, model.picture_shape, true);
-}
-
-function facts(model) {
-  const error = model.score.test_error_percent ?? model.score.test_pair_error_percent;
-  const parts = [model.name];
-  if (model.encoder_parameters) parts.push(`${model.encoder_parameters.toLocaleString("en")} parameters`);
-  if (error !== undefined) parts.push(`${error} % errors on the test images of ${model.dataset}`);
-  return parts.join(" · ");
+  if (state.model.has_samples) samples.enter(words.kind === "pair", model.picture_shape, true);
 }
 
 function theme() {
@@ -228,7 +231,13 @@ function wire() {
     event.target.value = "";
   });
   for (const input of document.querySelectorAll('[name="mode"]')) input.addEventListener("change", () => enter(input.value));
-  document.addEventListener("keydown", (event) => event.key === "Escape" && sliders.stop());
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    sliders.stop();
+    camera.close();
+  });
+  $("pad").addEventListener("click", () => pad.drawable || $("file").click());
+  window.addEventListener("paste", (event) => openFile(event.clipboardData?.files[0]));
   // A picture that misses the board must not replace the page.
   for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
   $("board").addEventListener("dragover", () => $("board").classList.add("over"));
@@ -238,8 +247,9 @@ function wire() {
 
 theme();
 wire();
-state.model = await guarded(api.getModel);
+state.model = await guarded(network.getModel);
 if (state.model) {
   $("samples").hidden = !state.model.has_samples;
+  $("modes").hidden = !state.model.pairs;
   enter("main");
 }

@@ -1,8 +1,11 @@
-// The drawing board: strokes by mouse, finger or keyboard over a picture that may lie beneath.
+// The drawing board: strokes by mouse, finger or keyboard over a picture that may lie beneath. For photographs only the latter.
+
+import { BOARD, CHALK, paint } from "./paint.js";
 
 const SIDE = 560;
 const WIDTH = 44; // of a stroke: a digit fills some 400 of 560, and MNIST's strokes are a tenth of their digit
 const STEP = 14; // of the pen that the arrow keys move
+const [BLACK, WHITE] = [[0, 0, 0], [255, 255, 255]];
 const ARROWS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 export class Pad {
@@ -15,6 +18,7 @@ export class Pad {
     this.pen = null; // where the keyboard's pen is, once it is used
     this.lowered = false;
     this.drawing = null;
+    this.drawable = true;
     this.stamp = document.createElement("canvas");
     canvas.addEventListener("pointerdown", (event) => this.begin(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
@@ -26,6 +30,15 @@ export class Pad {
       this.draw();
     });
     this.draw();
+  }
+
+  // Whether there is something to draw with, or pictures are only shown.
+  allowDrawing(drawable, label) {
+    this.drawable = drawable;
+    this.canvas.tabIndex = drawable ? 0 : -1;
+    this.canvas.setAttribute("role", drawable ? "application" : "img");
+    this.canvas.setAttribute("aria-label", label);
+    this.canvas.classList.toggle("still", !drawable);
   }
 
   get empty() {
@@ -66,7 +79,7 @@ export class Pad {
   }
 
   begin(event) {
-    if (event.button > 0 || !event.isPrimary) return;
+    if (!this.drawable || event.button > 0 || !event.isPrimary) return;
     this.canvas.setPointerCapture(event.pointerId);
     this.pen = null;
     this.addStroke(this.place(event));
@@ -99,7 +112,7 @@ export class Pad {
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!this.drawable || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in ARROWS) {
       const [dx, dy] = ARROWS[event.key];
       const step = event.shiftKey ? STEP * 3 : STEP;
@@ -122,7 +135,7 @@ export class Pad {
 
   draw() {
     const context = this.canvas.getContext("2d");
-    this.render(context, "#100f15", "#fff7ea");
+    this.render(context, BOARD, CHALK);
     if (this.pen) {
       context.beginPath();
       context.arc(...this.pen, this.lowered ? 14 : 20, 0, 7);
@@ -133,12 +146,12 @@ export class Pad {
   }
 
   render(context, ground, ink) {
-    context.fillStyle = ground;
+    context.fillStyle = `rgb(${ground})`;
     context.fillRect(0, 0, SIDE, SIDE);
-    if (this.beneath) this.renderBeneath(context, ink);
+    if (this.beneath) this.renderBeneath(context, ground, ink);
     context.lineWidth = WIDTH;
     context.lineCap = context.lineJoin = "round";
-    context.strokeStyle = ink;
+    context.strokeStyle = `rgb(${ink})`;
     for (const points of this.strokes) {
       context.beginPath();
       context.moveTo(...points[0]);
@@ -152,33 +165,25 @@ export class Pad {
     }
   }
 
-  renderBeneath(context, ink) {
-    const [height, width] = [this.beneath[0].length, this.beneath[0][0].length];
-    this.stamp.width = width;
-    this.stamp.height = height;
-    const stamp = this.stamp.getContext("2d");
-    const image = stamp.createImageData(width, height);
-    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(ink.slice(at, at + 2), 16));
-    const channels = this.beneath.map((channel) => channel.flat());
-    channels[0].forEach((value, n) => {
-      const coloured = channels.length === 3;
-      image.data.set(coloured ? [value, channels[1][n], channels[2][n], 255] : [red, green, blue, value], 4 * n);
-    });
-    stamp.putImageData(image, 0, 0);
+  // The whole picture as large as it fits, in the middle.
+  renderBeneath(context, ground, ink) {
+    paint(this.stamp, this.beneath, ink, ground);
+    const scale = SIDE / Math.max(this.stamp.width, this.stamp.height);
+    const [width, height] = [this.stamp.width * scale, this.stamp.height * scale];
     context.imageSmoothingEnabled = true;
     context.imageSmoothingQuality = "high";
-    context.drawImage(this.stamp, 0, 0, SIDE, SIDE);
+    context.drawImage(this.stamp, (SIDE - width) / 2, (SIDE - height) / 2, width, height);
   }
 
-  // White on black, for the server: no pen, no tint.
+  // White on black, for the network: no pen, no tint.
   sheet() {
     const sheet = document.createElement("canvas");
     sheet.width = sheet.height = SIDE;
-    this.render(sheet.getContext("2d", { willReadFrequently: true }), "#000000", "#ffffff");
+    this.render(sheet.getContext("2d", { willReadFrequently: true }), BLACK, WHITE);
     return sheet;
   }
 
-  // Half the board's size is plenty for the server, and quicker to pack.
+  // Half the board's size is plenty for the network, and quicker to pack.
   toBlob() {
     const small = document.createElement("canvas");
     small.width = small.height = SIDE / 2;

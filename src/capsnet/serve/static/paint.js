@@ -1,11 +1,11 @@
-// Pictures as the server gives them, C x H x W of 0..255, on canvases.
+// Pictures C x H x W of 0..255 on canvases.
 
 export const COLOURS = [
   [255, 180, 84],
   [92, 200, 255],
 ];
-const CHALK = [255, 247, 234];
-const BOARD = [16, 15, 21];
+export const CHALK = [255, 247, 234];
+export const BOARD = [16, 15, 21];
 
 const mix = (from, to, share) => from.map((a, i) => a + (to[i] - a) * share);
 
@@ -15,11 +15,12 @@ export function clear(canvas) {
   context.fillRect(0, 0, canvas.width, canvas.height);
 }
 
-// One picture, grey as chalk on a board or in its own colours.
-export function paint(canvas, picture, colour = CHALK) {
-  const rgb = picture.length === 3;
-  fill(canvas, picture[0], (row, column) =>
-    rgb ? picture.map((channel) => channel[row][column]) : mix(BOARD, colour, picture[0][row][column] / 255),
+// One picture: grey as chalk on a board, in its own colours, or a stereo pair side by side.
+export function paint(canvas, picture, colour = CHALK, ground = BOARD) {
+  const shown = picture.length === 2 ? [picture[0].map((line, row) => [...line, ...picture[1][row]])] : picture;
+  const rgb = shown.length === 3;
+  fill(canvas, shown[0], (row, column) =>
+    rgb ? shown.map((channel) => channel[row][column]) : mix(ground, colour, shown[0][row][column] / 255),
   );
 }
 

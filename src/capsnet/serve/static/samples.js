@@ -1,6 +1,5 @@
-// Test digits to begin with. With two digits, the last two picked are laid over each other as MultiMNIST does.
+// Test images to begin with. With two digits, the last two picked are laid over each other as MultiMNIST does.
 
-import { getSamples } from "./api.js";
 import { paint } from "./paint.js";
 
 const SHIFTS = [
@@ -9,13 +8,13 @@ const SHIFTS = [
 ];
 
 export class Samples {
-  constructor({ strip, shuffle, onPick, onProblem }) {
-    Object.assign(this, { strip, onPick, onProblem, picked: [] });
+  constructor({ strip, shuffle, getSamples, onPick, onProblem }) {
+    Object.assign(this, { strip, getSamples, onPick, onProblem, picked: [] });
     shuffle.addEventListener("click", () => this.fetch(false));
   }
 
-  async enter(mode, shape, demo) {
-    this.mode = mode;
+  async enter(two, shape, demo) {
+    this.two = two;
     this.shape = shape;
     this.picked = [];
     await this.fetch(demo);
@@ -23,7 +22,7 @@ export class Samples {
 
   async fetch(demo) {
     try {
-      this.samples = await getSamples(Math.floor(Math.random() * 2 ** 31));
+      this.samples = await this.getSamples(Math.floor(Math.random() * 2 ** 31));
     } catch (problem) {
       this.onProblem(problem);
       return;
@@ -46,15 +45,15 @@ export class Samples {
   // Something to look at from the first moment; the first stroke sweeps it away.
   demonstrate() {
     const first = Math.floor(Math.random() * this.samples.length);
-    if (this.mode === "pairs") this.picked = [(first + 1 + Math.floor(Math.random() * (this.samples.length - 1))) % this.samples.length];
+    if (this.two) this.picked = [(first + 1 + Math.floor(Math.random() * (this.samples.length - 1))) % this.samples.length];
     this.pick(first, true);
   }
 
   pick(index, demo = false) {
-    this.picked = this.mode === "pairs" ? [...this.picked.filter((n) => n !== index), index].slice(-2) : [index];
+    this.picked = this.two ? [...this.picked.filter((n) => n !== index), index].slice(-2) : [index];
     this.buttons.forEach((button, n) => button.setAttribute("aria-pressed", !demo && this.picked.includes(n)));
     const images = this.picked.map((n) => this.samples[n].image);
-    this.onPick(this.mode === "pairs" ? overlay(images, this.shape) : images[0], demo);
+    this.onPick(this.two ? overlay(images, this.shape) : images[0], demo);
   }
 }
 

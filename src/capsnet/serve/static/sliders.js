@@ -78,7 +78,7 @@ export class Sliders {
     this.set(this.offsets.map(() => Math.max(-REACH, Math.min(REACH, 0.07 * normal()))));
   }
 
-  // All frames come in one request; then the animation needs the server no more.
+  // All frames come in one request; then the animation needs the decoder no more.
   async sweep(dimension) {
     this.stop();
     const run = { dimension, start: this.offsets[dimension] };

@@ -1,4 +1,4 @@
-// Talking to the server; every refusal becomes an Error with the server's own sentence.
+// Answers from the server; every refusal becomes an Error with the server's own sentence. `browser.js` answers the same calls without one.
 
 // A server with a token gets it from the page's address (#token=...), once; this tab remembers it.
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -31,23 +31,24 @@ export const getModel = () => ask("v1/model");
 
 export const getSamples = async (seed) => (await ask(`v1/samples?count=10&seed=${seed}`)).samples;
 
-const everything = (mode) =>
-  `v1/predict?model=${mode}&top=${mode === "pairs" ? 2 : 1}&include=poses,coupling,reconstructions,input`;
+// `top` is how many classes are named and drawn.
+const everything = (mode, top) =>
+  `v1/predict?model=${mode}&top=${top}&include=poses,coupling,reconstructions,input`;
 
-export async function predictFile(mode, file) {
+export async function predictFile(mode, top, file) {
   const form = new FormData();
-  form.append("file", file, file.name ?? "drawing.png");
-  return (await ask(everything(mode), { method: "POST", body: form })).predictions[0];
+  form.append("file", await lighter(file), file.name ?? "drawing.png");
+  return (await ask(everything(mode, top), { method: "POST", body: form })).predictions[0];
 }
 
-export const predictPixels = async (mode, image) =>
-  (await ask(everything(mode), json({ images: [image] }))).predictions[0];
+export const predictPixels = async (mode, top, image) =>
+  (await ask(everything(mode, top), json({ images: [image] }))).predictions[0];
 
 export const reconstruct = async (mode, poses, classes) =>
   (await ask(`v1/reconstruct?model=${mode}`, json({ poses, classes }))).images;
 
-// A photograph may be more than the server takes, and its digit needs far less.
-export async function lighter(file) {
+// A photograph may be more than the server takes, and a network needs far less.
+async function lighter(file) {
   if (file.size < 1_800_000) return file;
   const bitmap = await createImageBitmap(file).catch(() => null);
   if (!bitmap) return file;
@@ -57,27 +58,4 @@ export async function lighter(file) {
   canvas.height = Math.round(bitmap.height * scale);
   canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.9));
-}
-
-// While one call runs, only the latest of those that come meanwhile is kept: the screen never lags behind the hand.
-export function latest(call) {
-  let running = false;
-  let next = null;
-  return async function run(...values) {
-    if (running) {
-      next = values;
-      return;
-    }
-    running = true;
-    try {
-      await call(...values);
-    } finally {
-      running = false;
-      if (next) {
-        const waiting = next;
-        next = null;
-        run(...waiting);
-      }
-    }
-  };
 }
