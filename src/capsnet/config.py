@@ -104,7 +104,9 @@ class Config:
     limit: int | None = None
     """training images kept after the seeded shuffle"""
     init: str | None = None
-    """weights to start from"""
+    """weights to start from; what fits is kept"""
+    freeze: list[str] = field(default_factory=list)
+    """parts of the network that don't learn: names of modules or tensors, or patterns of them"""
     device: str = "auto"
     threads: int | None = None
     precision: Literal["float32", "bf16"] = "float32"

@@ -18,6 +18,7 @@ Kernels = Literal["auto", "off"]
 Maybe = Annotated[T | None, arg(help_behavior_hint="")]
 Flag = Annotated[bool, arg(help_behavior_hint="")]
 Pairs = Annotated[tuple[str, ...], arg(metavar="KEY=VALUE ...", help_behavior_hint="")]
+Parts = Annotated[tuple[str, ...], arg(metavar="PART ...", help_behavior_hint="")]
 Names = Positional[Annotated[tuple[str, ...], arg(help_behavior_hint="")]]
 Files = Positional[Annotated[tuple[Path, ...], arg(help_behavior_hint="")]]
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, parse_pairs
+from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, Parts, parse_pairs
 from capsnet.config import Config
 from capsnet.train.settings import make_config
 
@@ -63,7 +63,11 @@ class TrainingOptions:
     data_options: Pairs = ()
     """The data set's options, such as views=azimuth."""
     init: Maybe[str] = None
-    """Weights to start from: a run folder, a weights folder or a bundled name."""
+    """Weights to start from: a run folder, a weights folder or a bundled name. What fits your classes and images is kept,
+    classes by their names; the rest is made anew, and the run says which."""
+    freeze: Parts = ()
+    """Parts that don't learn, such as encoder.blocks, with the statistics of their BatchNorm; * stands for anything. What is
+    new in them learns all the same."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     threads: Maybe[int] = None
@@ -109,6 +113,7 @@ class TrainingOptions:
             model_options=model_options,
             dataset_options=data_options,
             init=self.init,
+            freeze=self.freeze or None,
             device=None if self.device == "auto" else self.device,
             threads=self.threads,
             precision=self.precision,

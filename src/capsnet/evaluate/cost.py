@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from capsnet.evaluate.mode import evaluating
 from capsnet.models.base import CapsuleModel
 from capsnet.registry import create_model
 
@@ -22,12 +23,9 @@ def count_parameters(module: nn.Module | None) -> int:
 @torch.no_grad()
 def count_operations(model: CapsuleModel) -> int:
     """Count 2 x multiply-accumulates of one image through the encoder."""
-    was_training = model.training
-    model.eval()
     counter = FlopCounterMode(display=False)
-    with counter:
+    with evaluating(model), counter:
         model(torch.zeros(1, *model.image_shape, device=next(model.parameters()).device))
-    model.train(was_training)
     return int(counter.get_total_flops())
 
 

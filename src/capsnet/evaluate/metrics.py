@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from capsnet.data.base import DataSet, Split
+from capsnet.evaluate.mode import evaluating
 from capsnet.evaluate.patches import average_patches, patch_batches
 from capsnet.kernels import accelerated
 from capsnet.models.base import CapsuleModel
@@ -79,8 +80,6 @@ def evaluate(
     """
     if not len(split.labels):
         raise ValueError("cannot evaluate an empty split")
-    was_training = model.training
-    model.eval()
     device = next(model.parameters()).device
     images, wrong_images, wrong_classes, k, loss = 0.0, 0.0, 0.0, 1, 0.0
     batches = (
@@ -88,7 +87,7 @@ def evaluate(
         if patches == 1
         else patch_batches(dataset, split, batch_size, patches)
     )
-    with accelerated(model):
+    with evaluating(model), accelerated(model):
         for turn, batch in enumerate(batches):
             b, k = batch.classes.shape
             if turn % shard[1] != shard[0]:
@@ -106,6 +105,5 @@ def evaluate(
                 on_scores(output.scores, batch.classes)
             if on_batch:
                 on_batch(b)
-    model.train(was_training)
     images, wrong_images, wrong_classes, loss = add_up([images, wrong_images, wrong_classes, loss])
     return Evaluation(int(images), int(wrong_images), int(wrong_classes), k, loss / images)

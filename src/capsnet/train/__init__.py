@@ -54,6 +54,7 @@ def train(
         config: another run's configuration, to repeat it with some settings replaced.
         settings: any field of `capsnet.config.Config` or `Recipe`: seed, epochs, minutes, patience, learning_rate, batch_size,
             weight_decay, balanced, label_smoothing, augmentation, limit, validation, hold_out, model_options, device, ...
+            `init` names weights to start from, `freeze` the parts that don't learn.
     """
     from capsnet.train.run import train_run
 

@@ -2,6 +2,8 @@
 
 The moving average of the weights includes the running statistics. Its decay is warmed up as min(decay, (1 + t)/(10 + t)), so
 that it soon forgets the initial values.
+
+A norm in evaluation mode inside a model in training mode is frozen: it keeps its statistics.
 """
 
 import copy
@@ -10,6 +12,8 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+
+from capsnet.evaluate.mode import restore_modes
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -30,10 +34,20 @@ class MovingAverage(Generic[Model]):
         torch._foreach_lerp_(ours, theirs, 1 - decay)
 
 
-def statistics(model: nn.Module) -> list[Tensor]:
-    """The statistics that a model keeps: buffers of floats that are saved with it. Others are constants."""
+def statistics(model: nn.Module, *, learning: bool = False) -> list[Tensor]:
+    """Return the statistics that a model keeps: buffers of floats that are saved with it. Others are constants.
+
+    Args:
+        learning: leave out those of modules in evaluation mode, which don't change.
+    """
     saved = model.state_dict(keep_vars=True)
-    return [b for name, b in model.named_buffers() if name in saved and b.is_floating_point()]
+    return [
+        buffer
+        for place, module in model.named_modules()
+        if module.training or not learning
+        for name, buffer in module.named_buffers(place, recurse=False)
+        if name in saved and buffer.is_floating_point()
+    ]
 
 
 class RunningStatistics:
@@ -79,11 +93,12 @@ def take_statistics(model: nn.Module, batches: Iterable[Tensor]) -> None:
     for norm, _ in norms:
         norm.reset_running_stats()
         norm.momentum = None  # a cumulative mean
-    training = model.training
-    model.train()
+    modes = [(module, module.training) for module in model.modules()]
+    if not model.training:
+        model.train()
     for images in batches:
         model(images)
-    model.train(training)
+    restore_modes(modes)
     for norm, momentum in norms:
         norm.momentum = momentum
 
@@ -97,6 +112,7 @@ class RunningNorm(Protocol):
     momentum: float | None
 
     def reset_running_stats(self) -> None: ...
+    def train(self, mode: bool = True) -> object: ...
 
 
 def _statistics(norm: RunningNorm) -> list[Tensor]:
@@ -104,4 +120,6 @@ def _statistics(norm: RunningNorm) -> list[Tensor]:
 
 
 def _norms(model: nn.Module) -> list[RunningNorm]:
-    return [m for m in model.modules() if isinstance(m, RunningNorm) and _statistics(m)]
+    """All norms that learn statistics: all of a model in evaluation mode, those in training mode of one that trains."""
+    found = [m for m in model.modules() if isinstance(m, RunningNorm) and (m.training or not model.training)]
+    return [norm for norm in found if _statistics(norm)]

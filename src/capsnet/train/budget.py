@@ -29,7 +29,7 @@ def images_within(run: "Training", model: "CapsuleModel") -> int:
     began = time.perf_counter()
     budget = 60 * (run.recipe.minutes or 0)
     plan = plan_run(run.recipe, run.images_per_epoch)
-    trial = copy.deepcopy(model).train()
+    trial = copy.deepcopy(model)
     learner = Learner(
         trial, run.recipe, plan, team=run.team, precision=run.config.precision, compile=run.config.compile
     )

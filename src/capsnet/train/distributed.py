@@ -182,7 +182,7 @@ class Torchrun(Team):
         )
 
     def average_statistics(self, model: nn.Module) -> None:
-        found = statistics(model)
+        found = statistics(model, learning=True)
         if self.device.type == "cuda" or not found:
             return
         flat = torch.cat([buffer.flatten() for buffer in found])

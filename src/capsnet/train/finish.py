@@ -16,14 +16,16 @@ from capsnet.evaluate.metrics import Evaluation, evaluate
 from capsnet.evaluate.predictions import Recorder
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
+from capsnet.train.initial import Start
 from capsnet.train.provenance import provenance
-from capsnet.train.state import Progress
 
 if TYPE_CHECKING:
     from capsnet.train.loop import Training
 
 
-def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, Any]) -> Card:
+def make_card(
+    dataset: DataSet, config: Config, epochs: int, score: dict[str, Any], start: Start | None = None
+) -> Card:
     """Return the card that the weights are saved with."""
     return Card(
         class_names=dataset.class_names,
@@ -37,6 +39,7 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
             "recipe": config.recipe.name,
             "seed": config.seed,
             **({"init": config.init} if config.init is not None else {}),
+            **({"start": start.to_dict()} if start else {}),
             "validation": config.validation,
             "hold_out": config.hold_out,
             "fold": config.fold,
@@ -49,11 +52,12 @@ def make_card(dataset: DataSet, config: Config, epochs: int, score: dict[str, An
     )
 
 
-def keep_weights(folder: Path, model: CapsuleModel, dataset: DataSet, config: Config, now: Progress) -> None:
+def keep_weights(training: "Training") -> None:
     """Save last/ after every epoch, and best/ whenever the validation error is the lowest so far; the loss decides ties."""
+    folder, model, now = training.run.path, training.learner.trained, training.now
     row = now.rows[-1]
     score = {"validation_error_percent": row["validation_error_percent"]}
-    card = make_card(dataset, config, row["epoch"], score)
+    card = make_card(training.dataset, training.config, row["epoch"], score, training.start)
     save(model, folder / "last", card=card)
     if row["validation_error_percent"] is None:
         return
@@ -129,7 +133,7 @@ def describe(
         "validation_error_percent": now.best_key[0] if now.best_key else None,
         **(test.named_errors("test_") if test else dict.fromkeys(on_training.named_errors("test_"))),
     }
-    card = make_card(dataset, config, epochs_kept, score)
+    card = make_card(dataset, config, epochs_kept, score, training.start)
     save(chosen, weights, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
     return {
         "model": config.model,
@@ -152,6 +156,7 @@ def describe(
         "operations": count_operations(chosen),
         **origin,
         "data": dict(dataset.digests),
+        "start": training.start.to_dict() if training.start else None,
         "config": config.to_dict(),
         "curve": now.rows,
     }

@@ -90,6 +90,7 @@ class Training:
     Attributes:
         learner: the model with its optimiser and averages; `model` is the model itself.
         now: the progress, as it is saved.
+        start: which of the first values come from other weights, and what is frozen.
         epoch: the number of the running epoch, from 1.
         loss: of the last step.
     """
@@ -118,7 +119,7 @@ class Training:
             # Batches come from these images alone; pairs find their partners here.
             self.training_data = replace(self.dataset, train=self.train_split, groups={})
             self.recipe = fit_batch(config.recipe, len(train_split.labels))
-            model = build_model(config, self.dataset)
+            model, self.start = build_model(config, self.dataset)
             check_recipe(self.recipe, model, self.validation_split)
             # Convolutions prefer channels last on CPUs and tensor cores: benchmarks/README.md has the measurement.
             model.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -200,7 +201,6 @@ class Training:
 
     def fit(self) -> None:
         """Take the steps that are left."""
-        self.model.train()
         self.tell("on_train_start")
         with deferred_interrupt() as interrupted:
             while self.now.step < self.plan.total_steps and not self.now.stopped:
@@ -265,7 +265,7 @@ class Training:
         now.rows.append(row := self._row())
         now.loss_sum, now.images = 0.0, 0
         if self.team.leads:
-            keep_weights(self.run.path, model, self.dataset, self.config, now)
+            keep_weights(self)
             self.run.write_metrics(now.rows)
         self.tell("on_epoch_end", row)
         now.stopped = self.team.any(self._stop) or exhausted(now.rows, self.recipe.patience)

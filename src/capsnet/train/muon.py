@@ -47,8 +47,10 @@ def _polynomial(gram: Float[Tensor, "o o"]) -> Float[Tensor, "o o"]:
 
 
 def mixing_kernels(model: nn.Module) -> list[Tensor]:
-    """The kernels of convolutions that mix several channels: neither depthwise ones nor that of a single-channel image."""
-    return [m.weight for m in model.modules() if isinstance(m, nn.Conv2d) and m.groups == 1 < m.in_channels]
+    """Return the kernels that learn of convolutions that mix several channels: neither depthwise ones nor that of a
+    single-channel image."""
+    convolutions = [m for m in model.modules() if isinstance(m, nn.Conv2d) and m.groups == 1 < m.in_channels]
+    return [conv.weight for conv in convolutions if conv.weight.requires_grad]
 
 
 class MuonAdamW(torch.optim.AdamW):

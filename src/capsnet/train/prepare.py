@@ -13,9 +13,9 @@ from capsnet.data.base import DataSet, Split
 from capsnet.data.hold_out import hold_out
 from capsnet.errors import CapsNetError
 from capsnet.models.base import CapsuleModel, SoftmaxModel
-from capsnet.registry import create_model, get_entry
 from capsnet.saving import as_tuples
-from capsnet.train.initial import start_from
+from capsnet.train.freezing import freeze
+from capsnet.train.initial import Start, create_for, start_from
 from capsnet.train.muon import MuonAdamW, mixing_kernels
 from capsnet.train.randomness import derive_seed
 
@@ -93,22 +93,19 @@ def plan_run(recipe: Recipe, images_per_epoch: int) -> Plan:
     return Plan(images_per_epoch, per_epoch, total, -(-total // per_epoch))
 
 
-def build_model(config: Config, dataset: DataSet) -> CapsuleModel:
-    """Build a model that fits the data set, with initial values from the run's seed or from other weights (`init`)."""
+def build_model(config: Config, dataset: DataSet) -> tuple[CapsuleModel, Start]:
+    """Build a model that fits the data set, in training mode but for its frozen norms.
+
+    Its initial values are drawn from the run's seed, or come from other weights (`init`) where those fit.
+    """
     torch.manual_seed(derive_seed(config.seed, "initial values"))
     options = {key: as_tuples(value) for key, value in config.model_options.items()}
-    if config.init is not None:
-        return start_from(config.init, dataset, config.model, options).train()
-    entry = get_entry(config.model)
-    shape = dataset.image_shape
-    try:
-        return create_model(config.model, shape, dataset.num_classes, **options)
-    except CapsNetError as error:
-        if shape == entry.image_shape:
-            raise
-        raise CapsNetError(
-            f"Model '{config.model}' does not fit data set '{dataset.name}': {error}"
-        ) from None
+    if config.init is None:
+        model, start = create_for(dataset, config.model, options), Start()
+    else:
+        model, start = start_from(config.init, dataset, config.model, options)
+    frozen = freeze(model, config.freeze, {*start.new, *start.by_class})
+    return model, replace(start, frozen=frozen)
 
 
 def check_recipe(recipe: Recipe, model: CapsuleModel, validation: Split | None) -> None:
@@ -120,11 +117,14 @@ def check_recipe(recipe: Recipe, model: CapsuleModel, validation: Split | None) 
         )
     if recipe.patience is not None and validation is None:
         raise CapsNetError("--patience needs validation images to watch: leave out --validation 0.")
+    parts = [model.encoder, model.decoder if recipe.reconstruction_weight else None]
+    if not any(p.requires_grad for part in parts if part is not None for p in part.parameters()):
+        raise CapsNetError("--freeze leaves nothing to train: name fewer parts.")
 
 
 def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimizer:
-    """Build the recipe's optimiser; Adam in its fused form, which is faster on CPUs too."""
-    parameters = model.parameters()
+    """Build the recipe's optimiser of all parameters that learn; Adam in its fused form, which is faster on CPUs too."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if recipe.optimizer == "rmsprop":
         return torch.optim.RMSprop(
             parameters,
@@ -133,7 +133,7 @@ def build_optimizer(model: CapsuleModel, recipe: Recipe) -> torch.optim.Optimize
             eps=recipe.epsilon,
             weight_decay=recipe.weight_decay,
         )
-    fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
+    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
     options: dict[str, Any] = {
         "lr": recipe.learning_rate,
         "eps": recipe.epsilon,

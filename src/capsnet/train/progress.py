@@ -36,6 +36,8 @@ class Lines(Callback):
 
     def on_train_start(self, run: "Training") -> None:
         self.say(run.describe())
+        for line in run.start.describe(run.config.init):
+            self.say(line)
 
     def on_epoch_start(self, run: "Training") -> None:
         self.last = time.monotonic()

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capsnet.data.base import Batch
+from capsnet.evaluate.mode import evaluating
 from capsnet.functional.losses import margin_losses
 from capsnet.models.base import CapsuleModel
 
@@ -22,9 +23,8 @@ FEWEST = 16  # for BatchNorm's sake
 @torch.no_grad()
 def hardest(model: CapsuleModel, batch: Batch, share: float) -> Batch:
     """Return the fewest images of the batch that hold `share` of its current margin loss, computed in evaluation mode."""
-    model.eval()
-    losses = margin_losses(model(batch.images).scores.float(), batch.targets)
-    model.train()
+    with evaluating(model):
+        losses = margin_losses(model(batch.images).scores.float(), batch.targets)
     kept = fewest_holding(losses, share)
     return Batch(*(field[kept] for field in batch))
 
