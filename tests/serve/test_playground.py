@@ -472,14 +472,16 @@ def test_the_demo_recognises_a_drawn_digit_as_a_server_would(open_page, demo, sa
         " return [await network.predictFile('main', 2, sent), btoa(String.fromCharCode(...bytes))]; }"
     )
     theirs = same_files.post(
-        "/v1/predict?top=2&include=poses,reconstructions,input",
+        "/v1/predict?top=2&include=poses,coupling,reconstructions,input",
         files={"file": ("drawing.png", base64.b64decode(content))},
     ).json()["predictions"][0]
     assert ours["class"] == theirs["class"] == digit
     assert ours["classes"] == theirs["classes"]
     assert ours["input"] == theirs["input"]
     assert list(ours["scores"].values()) == pytest.approx(list(theirs["scores"].values()), abs=1e-3)
-    assert np.abs(np.subtract(ours["poses"], theirs["poses"])).max() < 1e-3
+    for name, shape in (("poses", (10, 16)), ("coupling", (10, 16))):
+        assert np.shape(ours[name]) == shape
+        assert np.abs(np.subtract(ours[name], theirs[name])).max() < 1e-3
     for drawn, other in zip(ours["reconstructions"], theirs["reconstructions"], strict=True):
         assert drawn["class"] == other["class"]
         assert np.abs(np.subtract(drawn["image"], other["image"])).max() <= 1
@@ -519,6 +521,6 @@ def test_the_demos_capsules_are_turned_and_pictures_opened(open_page, demo, tmp_
 
 def test_the_demo_is_small_and_says_where_its_runtime_comes_from(demo):
     files = {file.relative_to(demo[1]).as_posix(): file for file in demo[1].rglob("*") if file.is_file()}
-    assert sum(file.stat().st_size for file in files.values()) < 6e6
+    assert sum(file.stat().st_size for file in files.values()) < 6e6, "docs/serving.md says so"
     assert "MIT License" in files["runtime/LICENSE"].read_text()
     assert "model.onnx" not in files

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capsnet.errors import CapsNetError
-from capsnet.export.parts import CLASSES, IMAGES, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.parts import CLASSES, COUPLING, IMAGES, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import open_session
 from capsnet.models.base import CapsuleModel
 
@@ -19,13 +19,17 @@ TOLERANCE = 1e-4
 
 
 @torch.inference_mode()
-def torch_outputs(model: CapsuleModel, images: Float[Tensor, "n c h w"]) -> dict[str, np.ndarray]:
+def torch_outputs(
+    model: CapsuleModel, images: Float[Tensor, "n c h w"], *, coupling: bool = False
+) -> dict[str, np.ndarray]:
     """Return what the files should compute, and the class that each image is reconstructed from."""
-    output = model(images)
+    output = model(images, coupling=coupling)
     classes = output.scores.argmax(dim=1)
     outputs = {SCORES: output.scores, POSES: output.poses, CLASSES: classes}
     if model.decoder is not None:
         outputs[RECONSTRUCTION] = model.reconstruct(output.poses, classes)
+    if output.coupling is not None:
+        outputs[COUPLING] = output.coupling
     return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 

@@ -1,10 +1,10 @@
 """The three files: the whole graph, and the encoder and the decoder cut out of it.
 
     model.onnx      images (B, C, H, W) -> scores (B, J), poses (B, J, D), reconstruction (B, C, H, W) of the best class
-    encoder.onnx    images -> scores, poses
+    encoder.onnx    images -> scores, poses; coupling (B, J, I) where it was traced
     decoder.onnx    poses, classes (B,) -> reconstruction; without classes where a model decodes unmasked features
 
-Letters: B batch, C x H x W image, J classes, D pose size.
+Letters: B batch, C x H x W image, J classes, D pose size, I capsules of the layer below.
 """
 
 import onnx
@@ -13,13 +13,14 @@ from onnx import utils
 from capsnet.export.graph import Graph, drop_unused_constants
 
 IMAGES, SCORES, POSES, RECONSTRUCTION, CLASSES = "images", "scores", "poses", "reconstruction", "classes"
+COUPLING = "coupling"
 
 
 def cut(whole: onnx.ModelProto) -> dict[str, onnx.ModelProto]:
     """Return the files' graphs by name; a model without a decoder has none."""
     extractor = utils.Extractor(whole)
     outputs = {output.name for output in whole.graph.output}
-    parts = {"encoder": extractor.extract_model([IMAGES], [SCORES, POSES])}
+    parts = {"encoder": extractor.extract_model([IMAGES], [SCORES, POSES, *({COUPLING} & outputs)])}
     model = onnx.ModelProto.FromString(whole.SerializeToString())
     if RECONSTRUCTION in outputs:
         by_class = reaches(whole, CLASSES, RECONSTRUCTION)

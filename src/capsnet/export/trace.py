@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
 from capsnet.export.digamma import translations
-from capsnet.export.parts import CLASSES, IMAGES, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.parts import CLASSES, COUPLING, IMAGES, POSES, RECONSTRUCTION, SCORES
 from capsnet.models.base import CapsuleModel
 
 OPSET = 20
@@ -27,34 +27,47 @@ OPSET = 20
 class Whole(nn.Module):
     """What a file computes. The reconstructed class, the best-scored one, is an output so that the graph can be cut there."""
 
-    def __init__(self, model: CapsuleModel) -> None:
+    def __init__(self, model: CapsuleModel, coupling: bool) -> None:
         super().__init__()
         self.model = model
+        self.coupling = coupling
 
     def forward(self, images: Float[Tensor, "b c h w"]) -> tuple[Tensor, ...]:
-        output = self.model(images)
-        if self.model.decoder is None:
-            return output.scores, output.poses
-        classes = output.scores.argmax(dim=1)
-        return output.scores, output.poses, self.model.reconstruct(output.poses, classes), classes
+        return tuple(self.outputs(images).values())
+
+    def outputs(self, images: Float[Tensor, "b c h w"]) -> dict[str, Tensor]:
+        """Return everything that there is, by name."""
+        output = self.model(images, coupling=self.coupling)
+        outputs = {SCORES: output.scores, POSES: output.poses}
+        if self.model.decoder is not None:
+            classes = output.scores.argmax(dim=1)
+            outputs[RECONSTRUCTION] = self.model.reconstruct(output.poses, classes)
+            outputs[CLASSES] = classes
+        if output.coupling is not None:
+            outputs[COUPLING] = output.coupling
+        return outputs
 
 
-def trace(model: CapsuleModel) -> onnx.ModelProto:
-    """Return the model in evaluation mode as an ONNX graph with any batch size, as the exporter writes it."""
-    names = [SCORES, POSES] if model.decoder is None else [SCORES, POSES, RECONSTRUCTION, CLASSES]
+def trace(model: CapsuleModel, *, coupling: bool = False) -> onnx.ModelProto:
+    """Return the model in evaluation mode as an ONNX graph with any batch size, as the exporter writes it.
+
+    Args:
+        coupling: whether coupling is an output too, where a model has it.
+    """
     # Two images, since the exporter takes a batch of one for a constant.
     example = torch.zeros(2, *model.image_shape)
     was_training = model.training
     model.eval()
     try:
         with quietly(), torch.no_grad():
+            whole = Whole(model, coupling).eval()
             program = torch.onnx.export(
-                Whole(model).eval(),
+                whole,
                 (example,),
                 dynamo=True,
                 opset_version=OPSET,
                 input_names=[IMAGES],
-                output_names=names,
+                output_names=list(whole.outputs(example)),
                 dynamic_shapes=({0: torch.export.Dim("batch")},),
                 external_data=False,
                 custom_translation_table=translations(),

@@ -34,9 +34,9 @@ FORMATS = ("onnx", "int8")
 CARD = "card.json"
 
 
-def build_graph(model: CapsuleModel) -> onnx.ModelProto:
+def build_graph(model: CapsuleModel, *, coupling: bool = False) -> onnx.ModelProto:
     """Build the whole model's float32 graph, without the exporter's notes."""
-    graph = trace(model)
+    graph = trace(model, coupling=coupling)
     fold_batch_norms(graph)
     fold_constant_reshapes(graph)
     einsums_to_products(graph)
@@ -53,6 +53,7 @@ def export_model(
     dataset: DataSet | None = None,
     why_no_dataset: str = "no data set was given",
     parts: Sequence[str] = ("encoder", "decoder", "model"),
+    coupling: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Write a model's files into the new folder `out`, and return the content of its card.json.
@@ -62,6 +63,7 @@ def export_model(
         dataset: the files are tested on its test images, and int8 is calibrated on its training images.
         why_no_dataset: the reason that the card gives when float32 files are compared on random images.
         parts: the files to write.
+        coupling: whether coupling is an output too, where the model has it.
         say: is called with each step's description.
     """
     if format not in FORMATS:
@@ -74,10 +76,10 @@ def export_model(
     model.eval()
     with new_folder(out) as folder:
         say("Tracing the network")
-        graph = build_graph(model)
+        graph = build_graph(model, coupling=coupling)
         images, source = parity_images(model, dataset, why_no_dataset)
         say(f"Comparing with torch on {len(images)} images ({source})")
-        expected = parity.torch_outputs(model, images)
+        expected = parity.torch_outputs(model, images, coupling=coupling)
         protos = _only(parts, cut(graph))
 
         def compare() -> dict[str, dict[str, float]]:

@@ -73,6 +73,7 @@ def export_web(
             dataset=dataset,
             why_no_dataset=why_no_dataset,
             parts=("encoder", "decoder"),
+            coupling=True,
             say=say,
         )
         for file in (folder / "files").iterdir():
