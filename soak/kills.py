@@ -85,7 +85,10 @@ def soak_resumed(
     work: Callable[[Path, bool], None],
     files: list[str],
 ) -> dict[str, int]:
-    """Kill `work(place, resume)`, go on, kill again, until it ends well; its files must be those of an undisturbed one."""
+    """Kill `work(place, resume)`, go on, kill again, until it ends well; its files must be those of an undisturbed one.
+
+    Only files without a date: the best checkpoint's card tells when and under what load it was made.
+    """
     counts = tally()
     began = time.monotonic()
     if forked(partial(work, folder / "whole", False)) != 0:
@@ -134,7 +137,7 @@ def soak_train(folder: Path, end: float, random: Random) -> dict[str, int]:
         ]
         main([*words, *(["--resume"] if resume else [])])
 
-    return soak_resumed(folder, end, random, work, ["last/model.safetensors", "best/model.safetensors"])
+    return soak_resumed(folder, end, random, work, ["last/model.safetensors"])
 
 
 def soak_trials(folder: Path, end: float, random: Random) -> dict[str, int]:
