@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -419,19 +420,25 @@ def test_the_page_names_no_other_origin():
         assert "https://" not in text, file.name
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    """The page without a server: an export, at a plain file server."""
-    out = tmp_path_factory.mktemp("static files") / "demo"
-    opened = open_weights("efficient_capsnet.mnist")
+@contextmanager
+def exported(weights, out):
+    """The page without a server, at a plain file server."""
+    opened = open_weights(weights)
     export_web(opened, out, onnxruntime_web(), dataset=opened.dataset)
     command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             port = re.search(r"port (\d+)", process.stdout.readline()).group(1)
-            yield f"http://127.0.0.1:{port}/", out
+            yield f"http://127.0.0.1:{port}/"
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    out = tmp_path_factory.mktemp("static files") / "demo"
+    with exported("efficient_capsnet.mnist", out) as address:
+        yield address, out
 
 
 def onnxruntime_web():
@@ -517,6 +524,28 @@ def test_the_demos_capsules_are_turned_and_pictures_opened(open_page, demo, tmp_
     (tmp_path / "no.png").write_bytes(b"no picture")
     page.set_input_files("#file", tmp_path / "no.png")
     sync_api.expect(page.locator("#problem")).to_contain_text("'no.png' is not a picture")
+
+
+def test_photographs_in_the_demo_are_prepared_as_a_server_prepares_them(open_page, serve, flowers, tmp_path):
+    engine, photographs = flowers
+    out = tmp_path / "flowers"
+    with exported(engine.network.weights, out) as address, serve({"main": Engine(str(out))}) as serving:
+        page = open_page(address, wait="#rows .row")
+        assert page.locator("#samples").is_hidden(), "a user's own pictures are not published"
+        for name, file in photographs.items():
+            page.set_input_files("#file", file)
+            expect_answer(page, name)
+            ours = page.evaluate(
+                "async (content) => { const network = await import(new URL('static/browser.js', location));"
+                " const file = new Blob([Uint8Array.from(atob(content), c => c.charCodeAt(0))]);"
+                " return await network.predictFile('main', 1, file); }",
+                base64.b64encode(file.read_bytes()).decode(),
+            )
+            with serving.client() as client:
+                answer = client.post("/v1/predict?include=input", files={"file": file.read_bytes()})
+            (theirs,) = answer.json()["predictions"]
+            assert ours["input"] == theirs["input"]
+            assert list(ours["scores"].values()) == pytest.approx(list(theirs["scores"].values()), abs=1e-3)
 
 
 def test_the_demo_is_small_and_says_where_its_runtime_comes_from(demo):

@@ -76,7 +76,7 @@ def export_web(
             coupling=True,
             say=say,
         )
-        for file in (folder / "files").iterdir():
+        for file in list((folder / "files").iterdir()):
             file.rename(folder / file.name)
         (folder / "files").rmdir()
         say("Writing the page")
