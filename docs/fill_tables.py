@@ -538,6 +538,41 @@ def photo_trials_table() -> str:
     return "\n".join(lines)
 
 
+def finetuning_table() -> str:
+    """Other people's digits: a row for each start, a column for each number of steps, over all seeds."""
+    titles = {
+        "scratch": "from scratch",
+        "mnist": "from `efficient_capsnet.mnist`",
+        "mnist-frozen": "from `efficient_capsnet.mnist`, `encoder.blocks` frozen",
+        "mnist-new-classes": "from `efficient_capsnet.mnist`, classes named otherwise",
+    }
+    runs = read_results("finetuning")
+    lengths = sorted({run["epochs"] for run in runs})
+    steps = {n: n * -(-runs[0]["train_images"] // runs[0]["batch_size"]) for n in lengths}
+    lines = [
+        f"| start | {' | '.join(f'test error after {steps[n]} steps' for n in lengths)} |",
+        f"|---|{'---|' * len(lengths)}",
+    ]
+    for start, title in titles.items():
+        of_start = [run for run in runs if finetuning_start(run) == start]
+        cells = [ours([run for run in of_start if run["epochs"] == n], "test_error_percent") for n in lengths]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    seeds = sorted({run["seed"] for run in runs})
+    lines += [
+        "",
+        f"Seeds {', '.join(map(str, seeds))}; mean ± deviation (lowest to highest). {taken_each('finetuning')}",
+    ]
+    return "\n".join(lines)
+
+
+def finetuning_start(run: dict[str, Any]) -> str:
+    """Which of the experiment's starts a run has."""
+    start = run["start"]
+    if start is None:
+        return "scratch"
+    return "mnist-new-classes" if start["classes_new"] else "mnist-frozen" if start["frozen"] else "mnist"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "results": ("README.md", results_table),
     "recipe-trials": ("docs/records.md", partial(trials_table, "handwriting")),
@@ -569,6 +604,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         f"reliability-{part}": ("docs/reliability.md", partial(reliability_tables.table, part, make))
         for part, make in reliability_tables.TABLES.items()
     },
+    "finetuning": ("docs/finetuning.md", finetuning_table),
     "scaling-speed": ("docs/scaling.md", scaling_speed_table),
     "scaling-errors": ("docs/scaling.md", scaling_errors_table),
     "scaling-ray": ("docs/scaling.md", scaling_ray_table),

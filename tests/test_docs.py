@@ -1,11 +1,21 @@
-"""The examples of docs/adding.md run, in a process of their own: what they register stays there."""
+"""The examples of the docs run. Those of adding.md have a process of their own: what they register stays there."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-ADDING = (Path(__file__).parent.parent / "docs" / "adding.md").read_text()
+import pytest
+from PIL import Image
+
+from capsnet.cli import main
+from capsnet.data import load_dataset
+from capsnet.files import read_json
+
+DOCS = Path(__file__).parent.parent / "docs"
+ADDING = (DOCS / "adding.md").read_text(encoding="utf-8")
+FINETUNING = (DOCS / "finetuning.md").read_text(encoding="utf-8")
 
 
 def test_the_worked_examples_run_and_the_new_data_set_trains(tmp_path):
@@ -19,3 +29,31 @@ def test_the_worked_examples_run_and_the_new_data_set_trains(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "test error" in done.stdout
+
+
+@pytest.fixture
+def among_digits(tmp_path, monkeypatch):
+    """In a folder with some digits of three classes in path/to/digits."""
+    digits = load_dataset("mnist").train
+    for label in range(3):
+        folder = tmp_path / "path" / "to" / "digits" / str(label)
+        folder.mkdir(parents=True)
+        for n, image in enumerate(digits.images[digits.labels == label][:12]):
+            Image.fromarray(image[0].numpy()).save(folder / f"{n}.png")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", re.findall(r"^capsnet .*", FINETUNING, flags=re.MULTILINE))
+def test_the_commands_of_fine_tuning_run(command, among_digits):
+    words = shlex.split(command.replace("--seeds 3", "--seeds 1"))[1:]
+    main([*words, "--epochs", "1", "--threads", "1", "--out", "run"])
+    (result,) = (read_json(file) for file in Path("run").rglob("result.json"))
+    assert result["start"]["classes_kept"] == ["0", "1", "2"]
+    assert result["start"]["frozen"] == (["encoder.blocks"] if "--freeze" in words else [])
+
+
+def test_the_python_of_fine_tuning_runs(among_digits):
+    (code,) = re.findall(r"```python\n(.*?)```", FINETUNING, flags=re.DOTALL)
+    names: dict = {}
+    exec("import capsnet\n" + code.replace("freeze=", "epochs=1, threads=1, freeze="), names)
+    assert names["run"].result["start"]["frozen"] == ["encoder.blocks"]

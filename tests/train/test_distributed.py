@@ -257,6 +257,19 @@ def test_nothing_holds_what_the_processes_share_when_they_part(config, tmp_path,
 
 
 @pytest.mark.slow
+def test_frozen_parts_stay_as_they_are_in_several_processes(digits, tmp_path):
+    words = ["--init", "efficient_capsnet.mnist", "--freeze", "encoder.blocks", "--epochs", "1"]
+    ended(torchrun(*TRAIN, digits, *words, "--out", tmp_path / "run", processes=3))
+    trained = capsnet.load(tmp_path / "run" / "last").encoder
+    source = capsnet.load("efficient_capsnet.mnist").encoder
+    for ours, theirs in zip(
+        trained.blocks.state_dict().values(), source.blocks.state_dict().values(), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+    assert not torch.equal(trained.primary.depthwise.weight, source.primary.depthwise.weight)
+
+
+@pytest.mark.slow
 def test_what_a_user_did_wrong_is_said_once_by_all_processes(digits, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
