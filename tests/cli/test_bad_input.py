@@ -57,7 +57,7 @@ def run(capfd):
         (["train", "mnist", "--device", "tpu9"], "The device 'tpu9' is not usable here"),
         (["train", "mnist", "--init", "nothing_here"], "nothing_here"),
         (["train", "mnist", "--config", "missing.json"], "missing.json"),
-        (["train"], "Say what to train on"),
+        (["train"], "Name a data set to train on"),
         (["eval", "no_such_weights"], "no_such_weights"),
         (["train", "mnist", "--resume", "--out", "no-run-here"], "There is no run at no-run-here"),
     ],
