@@ -65,6 +65,14 @@ def test_adding_one_file_to_300_in_groups_leaves_every_other_in_or_out_of_the_te
         assert {file: after[file] for file in before} == before
 
 
+def test_a_group_stays_in_its_split_whatever_picture_is_added_to_it() -> None:
+    digests, groups = [f"{n:02x}" for n in range(100, 200)], [f"writer{n // 5}" for n in range(100)]
+    before = set_aside_by_content(find_units(digests, groups), [0] * 100, 0.2, "test 0")
+    for n in range(20):
+        units = find_units([*digests, "00"], [*groups, f"writer{n}"])
+        assert set_aside_by_content(units, [0] * 101, 0.2, "test 0")[:100] == before
+
+
 def test_about_a_fifth_is_tested_on_and_a_tenth_validated_on_in_each_class(folder: Path) -> None:
     data = load_dataset(str(folder))
     assert all(8 <= count <= 32 for count in data.test.labels.bincount().tolist())

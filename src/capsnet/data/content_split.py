@@ -15,6 +15,7 @@ from collections.abc import Sequence
 def find_units(digests: Sequence[str], groups: Sequence[str]) -> tuple[str, ...]:
     """Return what each picture must stay together with: its group, joined with groups that share a picture, or its digest."""
     parent: dict[str, str] = {}
+    pictures = set(digests)
 
     def root(name: str) -> str:
         parent.setdefault(name, name)
@@ -25,8 +26,9 @@ def find_units(digests: Sequence[str], groups: Sequence[str]) -> tuple[str, ...]
 
     names = [f"group {group}" if group else digest for digest, group in zip(digests, groups, strict=True)]
     for name, digest in zip(names, digests, strict=True):
-        low, high = sorted((root(name), root(digest)))
-        parent[high] = low
+        # A unit is known by a group's name where it has one: the least of its digests could be that of a picture added later.
+        first, other = sorted((root(name), root(digest)), key=lambda unit: (unit in pictures, unit))
+        parent[other] = first
     return tuple(root(name) for name in names)
 
 
