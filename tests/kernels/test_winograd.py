@@ -89,6 +89,25 @@ def test_autocast_changes_nothing(dtype: torch.dtype) -> None:
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("default", [torch.float64, torch.bfloat16])
+def test_the_default_number_type_and_the_gradient_s_layout_change_nothing(default: torch.dtype) -> None:
+    maps = torch.randn(2, 32, 8, 8).to(memory_format=CHANNELS_LAST)
+    kernel, bias = torch.randn(32, 32, 3, 3), torch.randn(32)
+    sliced = torch.randn(2, 64, 6, 6).to(memory_format=CHANNELS_LAST)[:, :32]
+    expected = (
+        winograd.convolve(maps, kernel, bias, 1),
+        winograd.convolve_backward(sliced.contiguous(memory_format=CHANNELS_LAST), maps, kernel, 1),
+    )
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(default)
+    try:
+        found = winograd.convolve(maps, kernel, bias, 1), winograd.convolve_backward(sliced, maps, kernel, 1)
+    finally:
+        torch.set_default_dtype(before)
+    assert torch.equal(found[0], expected[0])
+    assert all(map(torch.equal, found[1], expected[1]))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_nan_is_not_hidden(dtype: torch.dtype) -> None:
     maps = torch.zeros(1, 32, 5, 5, dtype=dtype).contiguous(memory_format=CHANNELS_LAST)

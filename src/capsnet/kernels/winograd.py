@@ -74,10 +74,11 @@ def convolve_backward(
 ) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "o c 3 3"], Float[Tensor, "o"]]:
     """The gradients of the maps, the kernel and the bias."""
     (o, c), threads = kernel.shape[:2], torch.get_num_threads()
-    gradient = gradient.to(maps.dtype, memory_format=torch.channels_last)
+    # Not by `to(memory_format=...)`, which leaves some slices as they are.
+    gradient = gradient.to(maps.dtype).contiguous(memory_format=torch.channels_last)
     of_maps = torch.empty_like(maps)
     turned = _transformed(kernel, stride).transpose(1, 2).contiguous()
-    of_transformed, of_bias = torch.empty(threads, len(turned), c, o), torch.empty(threads, o)
+    of_transformed, of_bias = turned.new_empty(threads, len(turned), c, o), turned.new_empty(threads, o)
     _run("backward", stride, maps, kernel, gradient, turned, of_maps, of_transformed, of_bias)
     of_kernel = _both_ways(stride).T @ of_transformed[0].flatten(1)
     return of_maps, of_kernel.view(3, 3, c, o).permute(3, 2, 0, 1), of_bias[0]
@@ -109,5 +110,5 @@ def _run(name: str, stride: int, maps: Tensor, kernel: Tensor, *arguments: Tenso
     library, (b, c, h, w), o = _load(stride, maps.dtype), maps.shape, len(kernel)
     assert library is not None
     room = library.room(*map(ctypes.c_long, (h, w, c, o)))
-    rooms = torch.empty(torch.get_num_threads(), room)
+    rooms = torch.empty(torch.get_num_threads(), room, dtype=torch.float32)
     compiled.call(library, name, maps, *arguments, rooms, b, h, w, c, o)
