@@ -44,6 +44,12 @@ def test_the_last_word_on_a_run_s_length_counts():
     assert make_config(None, base=measured, images=5).recipe.minutes is None
 
 
+@pytest.mark.parametrize("names", ["epochs minutes", "epochs images", "minutes images"])
+def test_two_lengths_of_a_training_are_refused(names):
+    with pytest.raises(CapsNetError, match="--{} and --{} each say how long".format(*names.split())):
+        make_config("mnist", **dict.fromkeys(names.split(), 3))
+
+
 def test_settings_beside_another_run_s_configuration_override_it():
     base = make_config("mnist", model_options={"decoder": False}, seed=3)
     config = make_config("fashion_mnist", base=base, model_options={"routing": "dynamic"})

@@ -19,7 +19,7 @@ PAPER_MODELS = {
     "eth80": "efficient_capsnet_smallnorb",
     "coil100": "efficient_capsnet_smallnorb",
 }
-# How long a training is can be said in three ways; one of them replaces what the recipe says of the others.
+# How long a training is can be said in three ways; the one that is given replaces what the recipe says of the others.
 LENGTHS: dict[str, dict[str, Any]] = {
     "epochs": {"least_steps": 0, "images": None, "minutes": None},
     "minutes": {"images": None},
@@ -61,6 +61,9 @@ def make_config(
         if recipe is not None:
             config = dataclasses.replace(config, recipe=get_recipe(recipe, config.dataset, config.model))
     changes = {name: value for name, value in settings.items() if name in OF_RECIPE}
+    lengths = [f"--{name}" for name in LENGTHS if name in changes]
+    if len(lengths) > 1:
+        raise CapsNetError(f"{' and '.join(lengths)} each say how long to train; give one of them.")
     for length, replaced in LENGTHS.items():
         if length in changes:
             changes = {**replaced, **changes}
