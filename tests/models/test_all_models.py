@@ -144,7 +144,9 @@ def test_an_unknown_option_is_refused_with_the_known_ones(name):
         ("capsnet", {"leaky": "yes"}, "leaky is true or false, not 'yes'"),
         ("capsnet", {"bias": "no"}, "bias is true or false, not 'no'"),
         ("capsnet", {"channels": 2.5}, "channels is a whole number from 1 up, not 2.5"),
-        ("cnn_small", {"dropout": "much"}, "dropout is a number, not 'much'"),
+        ("cnn_small", {"dropout": "much"}, "dropout is a number from 0 to 1, not 'much'"),
+        ("cnn_sabour", {"dropout": 2}, "dropout is a number from 0 to 1, not 2"),
+        ("ar_capsnet", {"dropout": -0.1}, "dropout is a number from 0 to 1, not -0.1"),
     ],
 )
 def test_options_that_neither_model_nor_routing_take_are_refused(name, options, sentence):

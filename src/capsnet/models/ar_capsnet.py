@@ -14,6 +14,7 @@ Letters: B batch, I input types, K input pose size, J output types, D pose size,
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from capsnet.functional.routing.registry import Share
 from capsnet.layers.decoders import DenseDecoder
 from capsnet.layers.initialisation import glorot_uniform_
 from capsnet.layers.routing import Routing
@@ -126,7 +127,7 @@ class AREncoder(nn.Module):
 
 @register_model(image_shape=(1, 28, 28), num_classes=10)
 def ar_capsnet(
-    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = True, dropout: float = 0.5
+    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = True, dropout: Share = 0.5
 ) -> CapsuleModel:
     """AR-CapsNet, for images of any size; the last kernel covers a quarter of each side."""
     encoder = AREncoder(image_shape, num_classes, dropout=dropout)

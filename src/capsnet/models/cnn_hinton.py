@@ -10,6 +10,7 @@ from itertools import pairwise
 from torch import nn
 
 from capsnet.errors import CapsNetError
+from capsnet.functional.routing.registry import Share
 from capsnet.models.base import CapsuleModel, SoftmaxModel, build_decoder
 from capsnet.models.cnn_small import FeatureEncoder
 from capsnet.registry import ImageShape, register_model
@@ -20,7 +21,7 @@ FEATURES = 1024
 
 @register_model(image_shape=(2, 32, 32), num_classes=5)
 def cnn_hinton(
-    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = False, dropout: float = 0.5
+    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = False, dropout: Share = 0.5
 ) -> CapsuleModel:
     """The baseline of the EM-routing paper, for images of 4 pixels a side and more."""
     if min(image_shape[1:]) < 4:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from torch import nn
 
+from capsnet.functional.routing.registry import Share
 from capsnet.models.base import CapsuleModel, SoftmaxModel, build_decoder
 from capsnet.models.cnn_small import FeatureEncoder
 from capsnet.registry import ImageShape, register_model
@@ -24,7 +25,7 @@ def cnn_sabour(
     num_classes: int,
     *,
     decoder: bool | str = False,
-    dropout: float = 0.5,
+    dropout: Share = 0.5,
     channels: tuple[int, ...] = CHANNELS,
 ) -> CapsuleModel:
     """The baseline of the dynamic-routing paper, for images of any size; its parameters grow with the pixels."""

@@ -15,6 +15,7 @@ from itertools import pairwise
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from capsnet.functional.routing.registry import Share
 from capsnet.layers.initialisation import glorot_uniform_
 from capsnet.models.base import CapsuleModel, Output, SoftmaxModel, build_decoder
 from capsnet.registry import ImageShape, register_model
@@ -53,7 +54,7 @@ class FeatureEncoder(nn.Module):
 
 @register_model(image_shape=(1, 28, 28), num_classes=10)
 def cnn_small(
-    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = True, dropout: float = 0.5
+    image_shape: ImageShape, num_classes: int, *, decoder: bool | str = True, dropout: Share = 0.5
 ) -> CapsuleModel:
     """The paper's baseline CNN, for images of any size; a picture shrinks sixteenfold on its way."""
     channels = (image_shape[0], *CHANNELS)

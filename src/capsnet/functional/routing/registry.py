@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ class RoutingResult(NamedTuple):
     coupling: Float[Tensor, "b j i"]
 
 
+Share = Annotated[float, "between 0 and 1"]
 InitialParameters = Callable[[int, int, int], dict[str, Tensor | nn.Module]]
 Activation = Callable[[Float[Tensor, "b j d"]], Float[Tensor, "b j"]]
 Loss = Callable[[Tensor, Tensor, float], Tensor]
@@ -93,6 +94,8 @@ def check_value(option: str, kind: Any, value: Any) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind in (int, int | None) and not (number and isinstance(value, int) and value >= 1):
         raise CapsNetError(f"{option} is a whole number from 1 up, not {value!r}.")
+    if kind == Share and not (number and 0 <= value <= 1):
+        raise CapsNetError(f"{option} is a number from 0 to 1, not {value!r}.")
     if kind is float and not (number and math.isfinite(value)):
         raise CapsNetError(f"{option} is a number, not {value!r}.")
     if kind is bool and not isinstance(value, bool):
