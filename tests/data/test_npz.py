@@ -91,6 +91,11 @@ def test_a_fifth_is_set_aside_without_a_test_part(tmp_path: Path) -> None:
         ({"x_train": X[:, 0, 0], "y_train": Y}, "not that of pictures"),
         ({"x_train": X - 300.0, "y_train": Y}, "other values than bytes"),
         ({"x_train": X * np.nan, "y_train": Y}, "other values than bytes"),
+        ({"x_train": X / 250, "y_train": Y}, "x_train has fractions up to 1.02"),
+        (
+            {"x_train": X / 255, "y_train": Y, "x_test": X.astype(np.float32), "y_test": Y},
+            "one of x_train and x_test has fractions 0 to 1, the other more",
+        ),
         ({"x_train": X, "y_train": Y + 0.5}, "has no labels"),
         ({"x_train": X, "y_train": 0 * Y}, "has 1 class"),
         ({"x_train": X, "y_train": Y, "class_names": np.array(["a", "b"])}, "names 2 classes"),

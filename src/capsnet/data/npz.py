@@ -67,6 +67,10 @@ def load_npz(
             raise CapsNetError(
                 f"{path} has {len(images[part])} pictures but {len(labels[part])} labels in '{part}'."
             )
+    if len({_is_fractions(x) for part in parts if (x := arrays[f"x_{part}"]).dtype.kind == "f"}) > 1:
+        raise CapsNetError(
+            f"{path}: one of x_train and x_test has fractions 0 to 1, the other more; scale both alike."
+        )
     if len({images[part].shape[1:] for part in parts}) > 1:
         raise CapsNetError(f"{path} has training and test pictures of different shapes.")
     present = set(labels["train"].tolist())
@@ -152,8 +156,14 @@ def _pictures(path: Path, name: str, x: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(x, dtype=np.uint8)
     if x.dtype.kind not in "iufb" or not np.isfinite(x).all() or x.min() < 0 or x.max() > 255:
         raise CapsNetError(f"{path}: {name} has other values than bytes 0 to 255 or fractions 0 to 1.")
-    scale = 255 if x.dtype.kind in "fb" and x.max() <= 1 else 1
+    if 1 < x.max() < 2:  # taken for bytes, such fractions would make black pictures
+        raise CapsNetError(f"{path}: {name} has fractions up to {x.max():.6g}; they must lie in 0 to 1.")
+    scale = 255 if _is_fractions(x) else 1
     return np.rint(x.astype(np.float32) * scale).astype(np.uint8)
+
+
+def _is_fractions(x: np.ndarray) -> bool:
+    return x.dtype.kind in "fb" and bool(x.max() <= 1)
 
 
 def _labels(path: Path, name: str, y: np.ndarray) -> np.ndarray:
