@@ -111,6 +111,7 @@ def test_tensors_of_other_types_run_plain():
         pass
 
     assert kernels.accelerate(Doubling())(ONE.as_subclass(Marked)) == PLAIN
+    assert kernels.accelerate(Doubling())(x=ONE.as_subclass(Marked)) == PLAIN
 
 
 def test_copies_are_accelerated_for_themselves():

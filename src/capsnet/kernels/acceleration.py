@@ -66,7 +66,7 @@ def is_accelerated(module: nn.Module) -> bool:
 # It has this name so that a pickled model finds its class's own when it is read.
 def forward(module: nn.Module, *arguments: Any, **options: Any) -> Any:
     """The fast forward of a module where it applies, else its class's own."""
-    if _may_accelerate(module, arguments):
+    if _may_accelerate(module, (*arguments, *options.values())):
         result = _FAST[type(module)](module, *arguments, **options)
         if result is not NotImplemented:
             return result
