@@ -15,7 +15,7 @@ SOURCE = Path(capsnet.__path__[0])
 # Each part imports from earlier lines only; parts of one line know nothing of each other.
 LEVELS = (
     ("errors",),
-    ("config", "devices", "files", "locks", "machine", "waiting"),
+    ("config", "devices", "files", "locks", "machine", "waiting", "wording"),
     ("data", "functional"),
     ("card", "layers"),
     ("registry",),

@@ -23,6 +23,7 @@ from capsnet.report.confusion import draw_confusion
 from capsnet.report.curves import draw_curves
 from capsnet.report.page import Part, Picture, Report, write_report
 from capsnet.report.table import Table, number, plain
+from capsnet.wording import counted
 
 MOST_DRAWN = 10  # classes in a figure with one picture of each
 
@@ -64,7 +65,7 @@ def build_own_report(
     parts: list[Part] = [runs_table(runs)]
     records = [run.record for run in runs if run.record and run.record.get("curve")]
     if records:
-        alt = f"Training loss and validation error by epoch for {count(len(records), 'run')}."
+        alt = f"Training loss and validation error by epoch for {counted(len(records), 'run')}."
         file = save_figure(draw_curves(records), out / "figures", "curves")[0]
         parts.append(Picture("curves", "Training curves", file, alt, "From each run's own record."))
     if len(runs) > 1:
@@ -223,8 +224,3 @@ def share(value: float | None) -> str:
 def percent(value: float | None) -> str:
     """A number in percent, or nothing."""
     return "" if value is None else f"{value:.2f} %"
-
-
-def count(n: int, what: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{n} {what}" + "s" * (n != 1)

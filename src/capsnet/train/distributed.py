@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from capsnet.data.base import Batch
 from capsnet.errors import CapsNetError
 from capsnet.train.averaging import statistics
+from capsnet.wording import counted
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class Team:
 
     def describe(self, threads: int) -> str:
         """Say where the run is trained."""
-        return f"{self.device} with {threads} threads"
+        return f"{self.device} with {counted(threads, 'thread')}"
 
     def __enter__(self) -> "Team":
         return self
@@ -145,7 +146,7 @@ class Torchrun(Team):
         self.leads, self.place = rank == 0, (rank,)
 
     def describe(self, threads: int) -> str:
-        return f"{self.size} processes on {self.device.type} with {threads} threads each"
+        return f"{self.size} processes on {self.device.type} with {counted(threads, 'thread')} each"
 
     def __enter__(self) -> "Torchrun":
         from torch import distributed

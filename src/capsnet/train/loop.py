@@ -45,6 +45,7 @@ from capsnet.train.run_data import NEW, keep_manifest, load_run_data, run_divisi
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress, diverged, exhausted, load_state, save_state, share_state
 from capsnet.train.step import Learner
+from capsnet.wording import counted
 
 
 def train(
@@ -184,8 +185,8 @@ class Training:
         """Return one line on what is trained on what."""
         config, plan = self.config, self.plan
         return (
-            f"{config.model} on {self.dataset.name}: {plan.epochs} epochs of {plan.images_per_epoch:,} images, "
-            f"batch {self.recipe.batch_size}, {self.team.describe(self.threads)}, in {self.run.path}"
+            f"{config.model} on {self.dataset.name}: {counted(plan.epochs, 'epoch')} of "
+            f"{counted(plan.images_per_epoch, 'image')}, batch {self.recipe.batch_size}, {self.team.describe(self.threads)}, in {self.run.path}"
         )
 
     def restore(self) -> None:
