@@ -1,5 +1,7 @@
 """Whole groups held out: none on both sides, folds that are equal and fixed, and sentences for what cannot be."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -164,3 +166,11 @@ def test_every_set_made_of_mnist_holds_out_its_writers(name: str, digits: DataSe
     _, drawn = hold_out(data, "writers", count=5000, seed=0)
     assert drawn is not None
     assert 5000 <= len(drawn.labels) < 5131, "the largest writer has 131 images"
+
+
+def test_pictures_without_one_to_spare_are_all_trained_on_unless_some_are_asked_for() -> None:
+    data = replace(make_data([0, 1], [0, 1]), units=("a", "b"))
+    train, validation = hold_out(data)
+    assert (numbers(train), validation) == ([0, 1], None)
+    with pytest.raises(CapsNetError, match="None of the 2 training images of 'views' can be held out"):
+        hold_out(data, count=1)

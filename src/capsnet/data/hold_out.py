@@ -79,7 +79,9 @@ def hold_out_rows(
     if count == 0 or (count is None and data.validation is not None):
         return rows, None
     if way == "images" and data.units:
-        return divide(data, "units", rows, draw_by_content(data, rows, count, seed))
+        away = draw_by_content(data, rows, count, seed)
+        # Too few pictures for one to spare: by default none is held out, as in a data set of fewer than ten images.
+        return divide(data, "units", rows, away) if count is not None or away.any() else (rows, None)
     if count is None:
         count = default_validation_count(len(rows))
     if count == 0:
@@ -167,6 +169,11 @@ def divide(
 ) -> tuple[Int[Tensor, "m"], Int[Tensor, "k"]]:
     """Return the rows that stay and those that are held out; refuse to hold out all images of a class."""
     labels = data.train.labels
+    if not away.any():
+        raise CapsNetError(
+            f"None of the {len(rows)} training images of '{data.name}' can be held out, as each is the last of its class: "
+            "give more images, or --validation 0."
+        )
     for label in labels[rows].unique().tolist():
         if not bool((labels[rows[~away]] == label).any()):
             raise CapsNetError(
