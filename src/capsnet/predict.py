@@ -99,9 +99,10 @@ def _expand(place: Path) -> list[Path]:
     if place.is_dir():
         found = find_pictures(place)
     elif glob.has_magic(str(place)) and not place.exists():
-        found = [
-            path for name in sorted(glob.glob(str(place), recursive=True)) if (path := Path(name)).is_file()
-        ]
+        # The folders that exist are meant by their names: "[new]" in one is no set of letters.
+        folder = next(parent for parent in place.parents if parent.exists())
+        names = glob.glob(str(place.relative_to(folder)), root_dir=folder, recursive=True)
+        found = [path for name in sorted(names) if (path := folder / name).is_file()]
     return found or [place]
 
 

@@ -57,6 +57,28 @@ def test_folders_and_patterns_are_searched_and_bad_files_do_not_stop_the_others(
     assert set(json.loads(out)[0]) == {"file", "class", "score", "scores", "likely"}
 
 
+def test_a_pattern_in_a_folder_with_brackets_finds_its_pictures(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "my photos [new]"
+    folder.mkdir()
+    shutil.copy(SEVEN, folder / "seven.png")
+    monkeypatch.chdir(tmp_path)
+    for place in (folder / "s*", Path(folder.name) / "*.png"):
+        code, out, err = run(capfd, WEIGHTS, place, "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out)[0]["file"] == str(place.parent / "seven.png")
+
+
+def test_an_unlikely_picture_is_said_to_score_low_or_to_be_blank(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("L", (28, 28)).save(tmp_path / "blank.png")
+    for likely, reason in ((0.0, "The picture is blank"), (1.1, "No class scores 1.1 or more")):
+        monkeypatch.setattr("capsnet.predict.LIKELY", likely)
+        assert f"{reason}: probably none of the classes." in run(capfd, WEIGHTS, tmp_path / "blank.png")[1]
+
+
 def test_nothing_that_can_be_read_is_exit_code_2(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "nothing").mkdir()
     for place, sentence in ((folder / "nothing", "is a folder"), (folder / "*.jpg", "There is no file")):

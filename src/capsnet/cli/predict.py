@@ -18,6 +18,7 @@ from capsnet.cli.options import Files, Flag, Maybe
 from capsnet.data.listing import printable
 from capsnet.errors import CapsNetError
 from capsnet.files import replacing
+from capsnet.wording import counted
 
 FIRST_COLUMNS = ("file", "class", "score", "likely", "error")
 IN_FULL = 10  # pictures whose scores are all drawn
@@ -54,7 +55,7 @@ def predict(
         with replacing(out) as place, place.open("w", encoding="utf-8", newline="") as file:
             write(file, seen)
             seen.require_some()
-        console.out.print(f"{out}: {seen.good} pictures", highlight=False, soft_wrap=True)
+        console.out.print(f"{out}: {counted(seen.good, 'picture')}", highlight=False, soft_wrap=True)
     elif json:
         predictions = [prediction for prediction in seen if "error" not in prediction]
         seen.require_some()
@@ -156,7 +157,9 @@ def _show(prediction: dict[str, Any], *, full: bool) -> None:
         )
     console.out.print(line, highlight=False)
     if not prediction["likely"]:
-        console.out.print(
-            "There is no ink, or every capsule is short: probably none of the classes.", style="yellow"
-        )
+        from capsnet.predict import LIKELY
+
+        blank = prediction["score"] >= LIKELY
+        reason = "The picture is blank" if blank else f"No class scores {LIKELY} or more"
+        console.out.print(f"{reason}: probably none of the classes.", style="yellow")
     console.out.print(table)
