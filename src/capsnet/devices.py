@@ -11,6 +11,11 @@ def choose_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(name)
+    except RuntimeError:  # whose sentence lists twenty kinds of hardware
+        raise CapsNetError(
+            f"The device '{name}' is not usable here: --device is auto, cpu, cuda or mps."
+        ) from None
+    try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]

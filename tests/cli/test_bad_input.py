@@ -54,7 +54,10 @@ def run(capfd):
         (["train", "mnist", "--limit", "0"], "--limit is at least 1"),
         (["train", "mnist", "--validation", "-5"], "--validation is at least 0"),
         (["train", "mnist", "--threads", "0"], "--threads is at least 1"),
-        (["train", "mnist", "--device", "tpu9"], "The device 'tpu9' is not usable here"),
+        (
+            ["train", "mnist", "--device", "tpu9"],
+            "The device 'tpu9' is not usable here: --device is auto, cpu, cuda or mps.",
+        ),
         (["train", "mnist", "--init", "nothing_here"], "nothing_here"),
         (["train", "mnist", "--config", "missing.json"], "missing.json"),
         (["train"], "Name a data set to train on"),
@@ -71,6 +74,15 @@ def test_a_wrong_word_is_named_with_what_to_do(run, tmp_path, monkeypatch, words
 def test_a_model_that_does_not_fit_the_data_set_says_so(run, tmp_path):
     message = run("train", "mnist", "--model", "efficient_capsnet_smallnorb", "--out", tmp_path / "run")
     assert "does not fit data set 'mnist'" in message
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "sub/seven.png"])
+def test_a_single_file_is_not_taken_for_a_data_set(run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / name).write_text("no pictures")
+    for command in (["train"], ["data", "check"]):
+        assert f"{name} is a single file; your own pictures are a folder" in run(*command, name)
 
 
 def test_weights_that_do_not_fit_the_data_set_are_named(run, tmp_path):

@@ -154,11 +154,11 @@ def option_names(name: str) -> list[str]:
 
 
 def is_path(name: str) -> bool:
-    """Tell whether `name` is a path to your own data: with a slash or a data file's ending, or a folder and no data set."""
+    """Tell whether `name` is a path to your own data: with a slash or a data file's ending, or one that exists and is no set."""
     path = Path(name).expanduser()
     if path.suffix.lower() in FILE_SUFFIXES or os.sep in name or name in (".", ".."):
         return True
-    return path.is_dir() and name not in {info.name for info in list_datasets()}
+    return path.exists() and name not in {info.name for info in list_datasets()}
 
 
 def is_here(name: str, data_dir: Path | None = None) -> bool:
@@ -197,8 +197,9 @@ def _loader(name: str) -> Callable[..., "DataSet"]:
 
         return load_npz
     if not path.is_dir() and path.suffix.lower() not in FILE_SUFFIXES:
+        problem = f"{path} is a single file" if path.is_file() else f"There is no folder {path}"
         raise CapsNetError(
-            f"There is no folder {path}; your own pictures are a folder with one sub-folder per class, a CSV or TSV "
+            f"{problem}; your own pictures are a folder with one sub-folder per class, a CSV or TSV "
             "with columns for file and label, or an .npz file."
         )
     from capsnet.data.folder import load_folder
