@@ -154,7 +154,7 @@ def option_names(name: str) -> list[str]:
 
 
 def is_path(name: str) -> bool:
-    """Tell whether `name` is a path to your own data: with a slash or a data file's ending, or one that exists and is no set."""
+    """Tell whether `name` is a path to your own data: it has a slash or a data file's ending, or exists and is no data set."""
     path = Path(name).expanduser()
     if path.suffix.lower() in FILE_SUFFIXES or os.sep in name or name in (".", ".."):
         return True

@@ -186,7 +186,8 @@ class Training:
         config, plan = self.config, self.plan
         return (
             f"{config.model} on {self.dataset.name}: {counted(plan.epochs, 'epoch')} of "
-            f"{counted(plan.images_per_epoch, 'image')}, batch {self.recipe.batch_size}, {self.team.describe(self.threads)}, in {self.run.path}"
+            f"{counted(plan.images_per_epoch, 'image')}, batch {self.recipe.batch_size}, "
+            f"{self.team.describe(self.threads)}, in {self.run.path}"
         )
 
     def restore(self) -> None:
