@@ -15,6 +15,8 @@ import capsnet
 from capsnet.card import Card
 from capsnet.cli import main
 from capsnet.data import load_dataset
+from capsnet.data.hold_out import hold_out
+from capsnet.data.manifest import read_manifest
 from capsnet.errors import CapsNetError
 from capsnet.opening import fit_dataset, order_classes
 
@@ -153,6 +155,23 @@ def test_changed_data_are_told(place, tmp_path, caplog):
     told = warnings_of(alone, caplog)
     assert "has changed since" in told
     assert "test, train" in told
+
+
+def test_what_training_held_out_stays_held_out_when_pictures_go(place, tmp_path):
+    moved = shutil.copytree(place, tmp_path / "moved")
+    config = moved / "run" / "best" / "config.json"
+    config.write_text(config.read_text().replace(str(place), str(moved)))
+    before = capsnet.open_weights(moved / "run")
+    train, held_out = before.split_training()
+    drawn = hold_out(before.dataset, count=6)
+    assert all(torch.equal(a.images, b.images) for a, b in zip((train, held_out), drawn, strict=True))
+    manifest = read_manifest(moved / "run" / "manifest.csv").entries
+    for file in [entry.file for entry in manifest if entry.split == "train"][:-4]:
+        (moved / "pictures" / file).unlink()
+    opened = capsnet.open_weights(moved / "run")
+    fewer, same = opened.split_training()
+    assert len(fewer.labels) == 4
+    assert torch.equal(same.images, held_out.images)
 
 
 def test_other_pictures_are_brought_to_the_models_size(place, tmp_path):

@@ -20,8 +20,8 @@ import torch
 from capsnet.card import Card, TrainedOn
 from capsnet.config import Config
 from capsnet.data.base import DataSet, Split
-from capsnet.data.hold_out import hold_out
-from capsnet.data.manifest import find_division, load_divided
+from capsnet.data.hold_out import divide_by_manifest, hold_out
+from capsnet.data.manifest import Division, find_division, load_divided
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.data.registry import is_here, is_path, load_dataset, option_names
 from capsnet.errors import CapsNetError
@@ -88,9 +88,8 @@ class OpenedWeights:
     def dataset(self) -> DataSet:
         """The data set, as these weights take it."""
         name, options = self.dataset_name, self.options
-        if self._same_place and not self._options.keys() & {"split", "split_seed"}:
-            division = find_division(self.weights, self.model.card.provenance)
-            dataset = load_divided(name, division, self.weights, data_dir=self._data_dir, **options)
+        if self._follows_training:
+            dataset = load_divided(name, self._division, self.weights, data_dir=self._data_dir, **options)
         else:
             dataset = load_dataset(name, data_dir=self._data_dir, **options)
         if dataset.changes is None:
@@ -122,6 +121,10 @@ class OpenedWeights:
         told = self.trained_on
         if told is None or not self.is_training_data:
             raise CapsNetError(f"The weights '{self.weights}' don't say how this data set was divided.")
+        if self._follows_manifest:  # drawn again, pictures that have gone since would change what is drawn
+            assert self._division.manifest is not None
+            train, held_out = divide_by_manifest(self.dataset, self._division.manifest)
+            return train, None if told.validation == 0 else held_out
         return hold_out(
             self.dataset,
             told.hold_out,
@@ -139,6 +142,19 @@ class OpenedWeights:
         if self._asked is None or self._asked == told.dataset:
             return True
         return told.place is not None and Path(self._asked).expanduser().resolve() == Path(told.place)
+
+    @cached_property
+    def _division(self) -> Division:
+        return find_division(self.weights, self.model.card.provenance)
+
+    @property
+    def _follows_training(self) -> bool:
+        """Whether the data are divided into training and test images as training divided them."""
+        return self._same_place and not self._options.keys() & {"split", "split_seed"}
+
+    @property
+    def _follows_manifest(self) -> bool:
+        return self._follows_training and self._division.manifest is not None and bool(self.dataset.manifest)
 
     @property
     def _overridden(self) -> bool:

@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 from capsnet.config import parse_fold
 from capsnet.data.base import DataSet, Split
 from capsnet.data.content_split import set_aside_by_content
+from capsnet.data.manifest import Manifest
 from capsnet.data.splits import (
     STRETCHES,
     VALIDATION_MOST,
@@ -55,6 +56,19 @@ def hold_out(
     if held_out is not None:
         return train, data.train.select(held_out)
     return train, None if count == 0 else data.validation
+
+
+def divide_by_manifest(dataset: DataSet, manifest: Manifest) -> tuple[Split, Split | None]:
+    """Return the training and the validation images that a run's manifest names, of those that are still there."""
+    recorded = {entry.file: entry.split for entry in manifest.entries}
+    mine = [recorded[entry.file] for entry in dataset.manifest[: len(dataset.train.labels)]]
+    train, held_out = (
+        torch.tensor([n for n, part in enumerate(mine) if part == wanted], dtype=torch.long)
+        for wanted in ("train", "validation")
+    )
+    return dataset.train.select(train), dataset.train.select(held_out) if len(
+        held_out
+    ) else dataset.validation
 
 
 def hold_out_rows(
