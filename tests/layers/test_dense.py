@@ -165,3 +165,10 @@ def test_a_state_with_the_former_names_is_loaded(routing):
     other.load_state_dict(former)
     for one, loaded in zip(*(n.state_dict().values() for n in (network, other)), strict=True):
         assert torch.equal(one, loaded)
+
+
+@pytest.mark.parametrize(("shared", "ends"), [(False, r"\(6, 8\)"), (True, r"\(8,\)")])
+def test_capsules_of_another_number_or_size_are_refused_with_what_is_taken(shared, ends):
+    layer = DenseCapsules(6, 8, 5, 16, shared=shared)
+    with pytest.raises(CapsNetError, match=rf"whose shape ends in {ends}; got \(2, 7, 9\)"):
+        layer(torch.rand(2, 7, 9))

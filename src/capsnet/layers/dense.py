@@ -81,6 +81,11 @@ class DenseCapsules(FormerNames):
         self, capsules: Float[Tensor, "b i k"], activations: Float[Tensor, "b i"] | None = None
     ) -> RoutingResult:
         """`activations`: how present each input is; the lengths of the poses when left out."""
+        expected = tuple(self.weight.shape[1:-1])  # (I, K), or (K,) where all inputs share a matrix
+        if tuple(capsules.shape[-len(expected) :]) != expected:
+            raise CapsNetError(
+                f"This layer takes capsules whose shape ends in {expected}; got {tuple(capsules.shape)}."
+            )
         if activations is None:
             activations = length(capsules)
         vote = compute_votes if self.weight.ndim == 4 else compute_shared_votes
