@@ -2,7 +2,8 @@
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
 
 from capsnet.errors import CapsNetError
 
@@ -56,6 +57,7 @@ class Recipe:
     """learn only from the fewest images that hold this share of a batch's loss; 1: from every image"""
 
     def __post_init__(self) -> None:
+        _require_numbers(self)
         _require(self.epochs >= 1, f"--epochs is at least 1; got {self.epochs}.")
         _require(self.images is None or self.images >= 1, f"--images is at least 1; got {self.images}.")
         _require(self.minutes is None or self.minutes > 0, f"--minutes is above 0; got {self.minutes}.")
@@ -115,6 +117,7 @@ class Config:
     """False leaves the test set unread: for runs that choose settings"""
 
     def __post_init__(self) -> None:
+        _require_numbers(self)
         _require(0 <= self.seed < 2**63, f"--seed is a whole number from 0; got {self.seed}.")
         _require(self.limit is None or self.limit >= 1, f"--limit is at least 1; got {self.limit}.")
         _require(
@@ -158,3 +161,15 @@ def parse_fold(text: str) -> tuple[int, int]:
 def _require(holds: bool, sentence: str) -> None:
     if not holds:
         raise CapsNetError(sentence)
+
+
+def _require_numbers(settings: Recipe | Config) -> None:
+    """Refuse texts and fractions where numbers and whole numbers belong: from Python or an edited file any may come."""
+    for setting in dataclasses.fields(settings):
+        kinds = {setting.type, *get_args(setting.type)}
+        value = getattr(settings, setting.name)
+        if not kinds & {int, float} or (value is None and type(None) in kinds):
+            continue
+        number, words = (Real, "a number") if float in kinds else (Integral, "a whole number")
+        fits = isinstance(value, number) and not isinstance(value, bool)
+        _require(fits, f"The setting {setting.name} is {words}, not {value!r}.")

@@ -125,3 +125,24 @@ def test_every_option_reaches_the_configuration():
 def test_the_default_folder_names_the_run():
     config = make_config("data/my shapes", fold="2/5", seed=3)
     assert str(default_folder(config)) == "runs/my shapes-efficient_capsnet-quick-fold2of5-s3"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epochs": 2.5}, "epochs is a whole number, not 2.5"),
+        ({"epochs": "3"}, "epochs is a whole number, not '3'"),
+        ({"seed": None}, "seed is a whole number, not None"),
+        ({"limit": True}, "limit is a whole number, not True"),
+        ({"learning_rate": "fast"}, "learning_rate is a number, not 'fast'"),
+    ],
+)
+def test_texts_and_fractions_are_not_taken_for_whole_numbers(settings, sentence):
+    base = Config("mnist", "efficient_capsnet", Recipe("quick", 1, 16, 1e-3))
+    values = base.to_dict()
+    place = values if settings.keys() & values.keys() else values["recipe"]
+    with pytest.raises(CapsNetError, match=sentence):
+        Config.from_dict(
+            {**values, **settings} if place is values else {**values, "recipe": {**place, **settings}}
+        )
+    assert make_config("mnist", learning_rate=1).recipe.learning_rate == 1
