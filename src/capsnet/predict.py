@@ -107,7 +107,9 @@ def _expand(place: Path) -> list[Path]:
 
 
 def open_predictor(weights: str, device: str = "auto") -> Predictor:
-    """Open weights for predictions alone: without their data set, and without torch for an .onnx file."""
+    """Open weights for predictions alone: without their data set, and without torch for an .onnx file or an export's folder."""
+    encoder = Path(weights) / "encoder.onnx"
+    weights = str(encoder) if encoder.is_file() else weights
     onnx = Path(weights).suffix == ".onnx"
     card, architecture, score = _open_onnx(weights, device) if onnx else _open_torch(weights, device)
     if not card.preprocessing:

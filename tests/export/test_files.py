@@ -158,3 +158,9 @@ def test_predicting_from_a_file_does_not_import_torch_and_agrees_with_it(exporte
     assert got["likely"] is True
     tolerance = 1e-4 if file.startswith("onnx") else 0.05
     assert got["scores"] == pytest.approx(expected["scores"], abs=tolerance)
+
+
+def test_an_export_s_folder_predicts_as_its_encoder_does(exported: Path) -> None:
+    picture = [Path("docs/seven.png")]
+    folder = exported / "int8"
+    assert predict_files(str(folder), picture) == predict_files(str(folder / "encoder.onnx"), picture)

@@ -39,7 +39,8 @@ def predict(
     A picture that cannot be read is told of and does not stop the others; the exit code is then 1, or 2 if none can be read.
 
     Args:
-        weights: A run folder, a weights folder, a bundled name such as efficient_capsnet.mnist, or an exported .onnx file.
+        weights: A run folder, a weights folder, a bundled name such as efficient_capsnet.mnist, or an exported .onnx file or
+            the folder of an export.
         images: Picture files of any size, folders, and patterns such as 'photos/*.jpg'; prepared as the weights'
             pre-processing says.
         out: Write one row per picture to this file: .csv, or .jsonl for one JSON object per line.
