@@ -26,7 +26,7 @@ def test_a_file_that_differs_from_torch_is_not_kept(exported, tmp_path, monkeypa
         if len(tensor.dims) == 4:
             values = onnx.numpy_helper.to_array(tensor)
             tensor.CopyFrom(onnx.numpy_helper.from_array(values * np.float32(1.01), tensor.name))
-    monkeypatch.setattr(write, "build_graph", lambda model: graph)
+    monkeypatch.setattr(write, "build_graph", lambda model, **options: graph)
     with pytest.raises(
         CapsNetError, match=r"the scores of encoder.onnx differ from torch's by .* at most 1e-04"
     ):

@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from capsnet.train.initial import Start
 from capsnet.train.prepare import Plan
 from capsnet.train.progress import Bar, Lines
 
 RUN = SimpleNamespace(
     describe=lambda: "title",
     plan=Plan(epochs=1, steps_per_epoch=10, total_steps=10, images_per_epoch=640),
-    config=SimpleNamespace(test=True),
+    config=SimpleNamespace(test=True, init=None),
+    start=Start(),
     dataset=SimpleNamespace(test_images=1_000_000),
     now=SimpleNamespace(images=640),
     epoch=1,
