@@ -2,8 +2,9 @@
 
 A spinning thread takes its core from everybody else. GNU's OpenMP, which PyTorch brings on Linux, spins for several
 milliseconds before it sleeps, so that two trainings on the same cores slow each other down several times over. Sleeping at
-once costs a process that runs alone a quarter of its speed. Some 40 microseconds bridge most gaps between two operations:
-about 95 % of the speed alone, and nine tenths of half of it for each of two; `benchmarks/side_by_side.py` measures it.
+once costs a process that runs alone a quarter of its speed. Some 40 microseconds bridge most gaps between two operations.
+The bound lies between two that were measured with `benchmarks/side_by_side.py`: 2,000 turns kept 97 % of the speed alone and
+86 % of half of it for each of two, 1,300 turns 94 % of both.
 
 OpenMP reads this when it is loaded, which is with torch, so it is set as soon as capsnet is imported, unless the user
 has chosen a setting.
