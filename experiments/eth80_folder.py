@@ -21,7 +21,7 @@ from typing import Any
 
 CHOICE, TEST = "eth80_choice", "eth80_folder"
 FOLDS = 5
-IMAGES = 16_000
+IMAGES = 40_000
 SEEDS = range(5)
 OBJECT = r"([a-z]+)(\d+)-"
 TURNS = "shift,rotate,zoom,flip"
@@ -30,8 +30,11 @@ PRETRAINED = "--init cifar10/residual_capsnet-s0/last"
 CANDIDATES = {
     "efficient_capsnet": f"--model efficient_capsnet --augment {TURNS}",
     "residual": f"{DEEP} --augment {TURNS}",
+    "residual-jitter": f"{DEEP} --augment {TURNS},jitter",
+    "residual-mixup": f"{DEEP} --augment {TURNS},jitter,mixup",
     "residual-pretrained": f"{DEEP} {PRETRAINED} --augment {TURNS}",
     "residual-pretrained-jitter": f"{DEEP} {PRETRAINED} --augment {TURNS},jitter",
+    "residual-pretrained-mixup": f"{DEEP} {PRETRAINED} --augment {TURNS},jitter,mixup",
 }
 BASELINES = ("efficient_capsnet",)
 
@@ -53,7 +56,8 @@ def make_folder(source: Path, out: Path) -> int:
 
 def train(photos: str, candidate: str, rest: str) -> str:
     """Return the arguments of one `capsnet train`."""
-    return f"{photos} --image-size 48 --group-by {OBJECT} --images {IMAGES} {CANDIDATES[candidate]} {rest}"
+    shared = f"--image-size 48 --group-by {OBJECT} --images {IMAGES} --precision bf16"
+    return f"{photos} {shared} {CANDIDATES[candidate]} {rest}"
 
 
 def validation_error(result: dict[str, Any]) -> float:
