@@ -21,7 +21,7 @@ from typing import Any
 
 CHOICE, TEST = "eth80_choice", "eth80_folder"
 FOLDS = 5
-IMAGES = 40_000
+IMAGES = 24_000
 SEEDS = range(5)
 OBJECT = r"([a-z]+)(\d+)-"
 TURNS = "shift,rotate,zoom,flip"
@@ -31,10 +31,8 @@ CANDIDATES = {
     "efficient_capsnet": f"--model efficient_capsnet --augment {TURNS}",
     "residual": f"{DEEP} --augment {TURNS}",
     "residual-jitter": f"{DEEP} --augment {TURNS},jitter",
-    "residual-mixup": f"{DEEP} --augment {TURNS},jitter,mixup",
     "residual-pretrained": f"{DEEP} {PRETRAINED} --augment {TURNS}",
     "residual-pretrained-jitter": f"{DEEP} {PRETRAINED} --augment {TURNS},jitter",
-    "residual-pretrained-mixup": f"{DEEP} {PRETRAINED} --augment {TURNS},jitter,mixup",
 }
 BASELINES = ("efficient_capsnet",)
 
