@@ -1,5 +1,6 @@
 """`capsnet.train`, and the settings by which one steers a training."""
 
+import contextlib
 import dataclasses
 import importlib
 import inspect
@@ -14,7 +15,7 @@ import capsnet
 from capsnet.config import Config, Recipe
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.predictions import read_predictions
-from capsnet.train import Callback, budget
+from capsnet.train import Callback, budget, loop
 from capsnet.train.loop import Training
 from capsnet.train.prepare import plan_run
 from capsnet.train.state import exhausted
@@ -77,6 +78,22 @@ def test_callbacks_see_the_model_and_its_loss(tmp_path):
     sizes = [3] * 21 + [1]
     mean = sum(loss * n for loss, n in zip(watch.losses, sizes, strict=True)) / 64
     assert run.history[0]["loss"] == pytest.approx(mean)
+
+
+def test_cores_are_shared_while_training_lasts(monkeypatch, tmp_path):
+    watched = []
+
+    @contextlib.contextmanager
+    def watch(threads):
+        watched.append(threads)
+        yield
+        watched.append("ended")
+
+    monkeypatch.setattr(loop, "sharing_cores", watch)
+    capsnet.train(
+        "sliced_mnist", out=tmp_path / "run", **{**SHORT, "limit": 16, "validation": None}, test=False
+    )
+    assert watched == [1, "ended"]
 
 
 def blobs(n=120, classes=3):

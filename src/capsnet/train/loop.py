@@ -45,6 +45,7 @@ from capsnet.train.run_data import NEW, keep_manifest, load_run_data, run_divisi
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress, diverged, exhausted, load_state, save_state, share_state
 from capsnet.train.step import Learner
+from capsnet.waiting import sharing_cores
 from capsnet.wording import counted
 
 
@@ -76,6 +77,7 @@ def train(
             if team.leads:
                 stack.enter_context(run.locked())
         training.restore()
+        stack.enter_context(sharing_cores(training.threads))
         training.fit()
         return finish(training)
 
