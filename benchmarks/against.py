@@ -18,7 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import torch
+
 from capsnet.files import write_json
+from capsnet.train.provenance import provenance
 
 WARM_UP = 30  # steps
 BATCH = 64  # of the recipe `quick`
@@ -74,6 +77,14 @@ def run(checkout: Path, precision: str, threads: int, options: argparse.Namespac
     return second, rate
 
 
+def commit_of(checkout: Path) -> str:
+    """Return the commit that a checkout stands at."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True
+    )
+    return told.stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path)
@@ -110,7 +121,8 @@ def main() -> None:
                 f"{starts['before']:.2f} s before, {starts['after']:.2f} s after"
             )
     if options.record:
-        write_json(options.record, {"batch": BATCH, "load_after": os.getloadavg(), **results})
+        told = provenance(torch.device("cpu"), max(options.threads)) | {"threads": options.threads}
+        write_json(options.record, {**told, "before": commit_of(options.before), "batch": BATCH, **results})
 
 
 if __name__ == "__main__":
