@@ -14,6 +14,9 @@ import reliability_tables
 from capsnet.report import paper
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "experiments"))
+import eth80_folder  # noqa: E402
+
 REPORTED = {("mnist", row.model): row.reported for row in paper.MNIST if row.decoder is not False} | {
     ("multimnist", "efficient_capsnet_multimnist"): paper.MULTIMNIST
 }
@@ -304,6 +307,48 @@ def forms_table() -> str:
     return "\n".join([*lines, "", f"{taken_each('train_speed')}."])
 
 
+def side_by_side_table() -> str:
+    """How fast a training is alone and beside another, from benchmarks/side_by_side.py."""
+    record = read_benchmark("side_by_side")
+    medians = record["medians"]
+    best = medians["300000"]["alone"]
+    lines = [
+        "| turns before a waiting thread sleeps | alone, images/s | of OpenMP's own | each of two, images/s | of half |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    names = {"300000": "300,000, OpenMP's own", "capsnet": "as capsnet has it", "2000": "2,000"}
+    for setting, rates in medians.items():
+        alone, beside = rates["alone"], rates["each of two"]
+        lines.append(
+            f"| {names[setting]} | {alone:.0f} | {100 * alone / best:.1f} % | {beside:.0f} | {200 * beside / best:.1f} % |"
+        )
+    return "\n".join(
+        [*lines, "", f"Medians of five rounds. {taken(record)}, {record['threads']} threads a training."]
+    )
+
+
+def against_table() -> str:
+    """Training speed and start-up of two commits, from benchmarks/against.py."""
+    record = read_benchmark("against")
+    lines = [
+        "| precision, threads | images/s before | after | ratio | second step after, before | after |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, part in record.items():
+        if isinstance(part, dict) and "ratio" in part:
+            rates, starts = part["images_per_second"], part["second_step_after_seconds"]
+            lines.append(
+                f"| {name} | {rates['before']:.0f} | {rates['after']:.0f} | {part['ratio']} | "
+                f"{starts['before']:.2f} s | {starts['after']:.2f} s |"
+            )
+    return "\n".join([*lines, "", f"Before: {record['before']}. After: {taken(record)}."])
+
+
+def read_benchmark(name: str) -> dict[str, Any]:
+    """The record that a benchmark keeps in results/benchmarks."""
+    return json.loads((ROOT / "results" / "benchmarks" / f"{name}.json").read_text())
+
+
 def taken_each(folder: str) -> str:
     """Where and when the records of a folder were taken."""
     return "; ".join(dict.fromkeys(taken(record) for record in read_results(folder)))
@@ -497,7 +542,8 @@ CIFAR10_REPORTED = {
 def cifar10_table() -> str:
     """A row for each system that was trained here, over all seeds, below those that others report."""
     lines = [
-        "| system | encoder parameters | augmentation | accuracy, reported | ours | of each seed | epochs | minutes per seed |",
+        "| system | encoder parameters | augmentation | accuracy, reported | ours | of each seed | epochs | "
+        "minutes per seed, beside other work |",
         "|---|---:|---|---:|---:|---|---:|---:|",
     ]
     lines += [f"| {name} | | | {value} % | | | | |" for name, value in CIFAR10_REPORTED.items()]
@@ -518,6 +564,11 @@ def cifar10_table() -> str:
         }
     lines += ["", f"Ours: {'; '.join(sorted(machines)) or 'no run is kept in `results/cifar10/` yet'}."]
     return "\n".join(lines)
+
+
+def eth80_table() -> str:
+    """Each candidate on ETH-80's held-out and test objects, from experiments/eth80_folder.py."""
+    return "\n".join(eth80_folder.make_table(ROOT / "results"))
 
 
 def photo_trials_table() -> str:
@@ -593,6 +644,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "repeats": ("docs/reproducing.md", repeats_table),
     "train-speed": ("benchmarks/README.md", train_speed_table),
     "train-forms": ("benchmarks/README.md", forms_table),
+    "side-by-side": ("benchmarks/README.md", side_by_side_table),
+    "against": ("benchmarks/README.md", against_table),
     "export": ("README.md", export_table),
     "serve": ("README.md", serve_table),
     "systems": ("README.md", systems_table),
@@ -600,6 +653,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "routings": ("README.md", routings_table),
     "cifar10": ("docs/photographs.md", cifar10_table),
     "photo-trials": ("docs/photographs.md", photo_trials_table),
+    "eth80-folder": ("docs/photographs.md", eth80_table),
     **{
         f"reliability-{part}": ("docs/reliability.md", partial(reliability_tables.table, part, make))
         for part, make in reliability_tables.TABLES.items()
