@@ -187,10 +187,9 @@ def _look_for_duplicates(findings: Findings, images: UInt8[Tensor, "n c h w"]) -
     findings.exact = exact_duplicates([entry.digest for entry in entries])
     copies = {row for rows in findings.exact if _alike(entries, rows) for row in rows[1:]}
     rest = [row for row in range(len(entries)) if row not in copies]
-    near = near_duplicates(images[torch.tensor(rest, dtype=torch.long)], [entries[row].split for row in rest])
+    near = near_duplicates(images, [entry.split for entry in entries], torch.tensor(rest, dtype=torch.long))
     known = [set(rows) for rows in findings.exact]
-    clusters = [[rest[row] for row in rows] for rows in near]
-    findings.near = [rows for rows in clusters if not any(set(rows) <= same for same in known)]
+    findings.near = [rows for rows in near if not any(set(rows) <= same for same in known)]
     for how, found in (("", findings.exact), (", nearly the same", findings.near)):
         across = [rows for rows in found if len({entries[row].split for row in rows}) > 1]
         mixed = [rows for rows in found if len({entries[row].label for row in rows}) > 1]

@@ -3,14 +3,14 @@
 Two pictures are near duplicates when their grey 16 x 16 thumbnails, less their mean and divided by their deviation,
 correlate above `ALIKE`. Flat pictures have nothing to compare and are near to none.
 
-Letters: N images, C x H x W image.
+Letters: N images, K of them looked at, M of those not flat, C x H x W image.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,13 +31,15 @@ def exact_duplicates(digests: Sequence[str]) -> list[list[int]]:
     return [same for same in rows.values() if len(same) > 1]
 
 
-def near_duplicates(images: UInt8[Tensor, "n c h w"], splits: Sequence[str]) -> list[list[int]]:
-    """Return clusters of rows that look alike.
+def near_duplicates(
+    images: UInt8[Tensor, "n c h w"], splits: Sequence[str], rows: Int[Tensor, "k"] | None = None
+) -> list[list[int]]:
+    """Return clusters of `rows`, of all if none are given, that look alike; `splits` has the split of every row.
 
     Each picture is compared with all others, but linked only with the first of each split after it that is alike: enough
     to find whatever is on two sides, and bounded for a film whose every picture resembles the next.
     """
-    thumbnails, rows = describe(images)
+    thumbnails, rows = describe(images, torch.arange(len(images)) if rows is None else rows)
     names = sorted(set(splits))
     split = torch.tensor([names.index(splits[row]) for row in rows.tolist()])
     links = []
@@ -56,18 +58,20 @@ def near_duplicates(images: UInt8[Tensor, "n c h w"], splits: Sequence[str]) -> 
     return connected(links)
 
 
-def describe(images: UInt8[Tensor, "n c h w"]) -> tuple[Float[Tensor, "m d"], Tensor]:
-    """Return the standardised thumbnails of the pictures that are not flat, and which those are."""
+def describe(
+    images: UInt8[Tensor, "n c h w"], rows: Int[Tensor, "k"]
+) -> tuple[Float[Tensor, "m d"], Int[Tensor, "m"]]:
+    """Return the standardised thumbnails of the rows that are not flat, and which those are."""
     parts = []
-    for block in images.split(BLOCK):
+    for block in map(images.__getitem__, rows.split(BLOCK)):  # never a copy of all
         weights = torch.tensor(LUMA if block.shape[1] == 3 else [1 / block.shape[1]] * block.shape[1])
         grey = torch.einsum("nchw,c->nhw", block.float(), weights)[:, None]
         parts.append(F.adaptive_avg_pool2d(grey, (THUMBNAIL, THUMBNAIL)).flatten(1))
     thumbnails = torch.cat(parts) if parts else torch.zeros(0, THUMBNAIL**2)
     thumbnails = thumbnails - thumbnails.mean(dim=1, keepdim=True)
     length = thumbnails.norm(dim=1)
-    rows = torch.nonzero(length > FLAT * THUMBNAIL).flatten()
-    return thumbnails[rows] / length[rows, None], rows
+    uneven = torch.nonzero(length > FLAT * THUMBNAIL).flatten()
+    return thumbnails[uneven] / length[uneven, None], rows[uneven]
 
 
 def connected(links: Iterable[tuple[int, int]]) -> list[list[int]]:
