@@ -14,8 +14,8 @@ import capsnet
 SOURCE = Path(capsnet.__path__[0])
 # Each part imports from earlier lines only; parts of one line know nothing of each other.
 LEVELS = (
-    ("errors",),
-    ("config", "devices", "files", "locks", "machine", "waiting", "wording"),
+    ("errors", "machine"),
+    ("config", "devices", "files", "locks", "waiting", "wording"),
     ("data", "functional"),
     ("card", "layers"),
     ("registry",),

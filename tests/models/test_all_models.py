@@ -2,6 +2,8 @@
 
 import copy
 import math
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -178,6 +180,9 @@ def test_compiles_without_graph_breaks_to_the_same_outputs(small_options):
     )
 
 
+@pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX") or "g++") is None, reason="torch.compile needs a C++ compiler"
+)
 def test_compiled_efficient_capsnet_trains_alike():
     run_without_shape_checks(
         """
