@@ -2,21 +2,15 @@
 
 import io
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.nn import functional as F
 
 import capsnet
-from capsnet.data.base import Split
-from capsnet.opening import OpenedWeights
 from capsnet.predict import predict_files
 from capsnet.serve.engine import Engine
-from capsnet.serve.network import open_network
-from capsnet.serve.samples import Samples
 
 SEVEN = Path(__file__).parents[2] / "docs" / "seven.png"
 
@@ -130,19 +124,6 @@ def test_the_model_says_what_it_takes(client):
     assert model["limits"]["images"] == 64
     assert model["pairs"]["image_shape"] == [1, 36, 36]
     assert client.get("/healthz").json() == {"status": "ok"}
-
-
-def test_samples_have_the_size_that_the_weights_resize_to(monkeypatch):
-    network = open_network("efficient_capsnet.toyviews")
-    monkeypatch.setattr(OpenedWeights, "data_is_here", True)
-    stored = torch.randint(0, 256, (10, 2, 96, 96), dtype=torch.uint8)
-    network.opened.__dict__["dataset"] = SimpleNamespace(test=Split(stored, torch.arange(10) % 5))
-    drawn = Samples(network).draw(10, seed=0)
-    assert [name for name, _ in drawn] == list(network.class_names) * 2
-    resized = F.interpolate(stored.float(), (64, 64), mode="bilinear", antialias=True)
-    for _, image in drawn:
-        assert image.shape == network.picture_shape
-        assert (resized - torch.from_numpy(image)).abs().amax(dim=(1, 2, 3)).min() < 0.51
 
 
 def test_samples_are_test_images_of_every_class(client, digits):

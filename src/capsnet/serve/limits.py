@@ -20,6 +20,8 @@ class Limits:
         small_pixels: a request's pictures of at most this many pixels together never wait for larger ones.
         decode_bytes: that decoding a picture may take, judged from its header and held to.
         decode_seconds: that it may last.
+        sample_bytes: that reading a large data set for samples may take, once and in a process of its own.
+        sample_seconds: that it may last; there are no samples then.
         queue: images that may wait for the network, and requests that may wait for small pictures to be decoded.
         large_queue: requests that may wait for large pictures to be decoded.
         requests: being read or answered at once; more is answered with 503.
@@ -38,6 +40,8 @@ class Limits:
     small_pixels: int = 1_000_000
     decode_bytes: int = 480_000_000
     decode_seconds: float = 5.0
+    sample_bytes: int = 2_000_000_000
+    sample_seconds: float = 60.0
     queue: int = 512
     large_queue: int = 4
     requests: int = 256

@@ -39,7 +39,7 @@ class Service:
         self.watch = watch
         self.decoding = Decoding(limits)
         self.connections = Connections(limits)
-        self.samples = Samples(engines["main"].network)
+        self.samples = Samples(engines["main"].network, limits)
         self.messages = {role: messages.Messages(engine, limits) for role, engine in engines.items()}
         self._images = {role: reading.BodyReader(m.images, limits) for role, m in self.messages.items()}
         self._poses = {role: reading.BodyReader(m.poses, limits) for role, m in self.messages.items()}
@@ -47,7 +47,7 @@ class Service:
             {
                 **engines["main"].network.describe(),
                 "pairs": engines["pairs"].network.describe() if "pairs" in engines else None,
-                "has_samples": self.samples.name is not None,
+                "has_samples": self.samples.here,
                 "limits": limits,
                 "version": capsnet.__version__,
             },
@@ -220,9 +220,7 @@ class Service:
 
     async def draw_samples(self, request: Request) -> Response:
         query = reading.read_query(request.query_params, messages.SamplesQuery)
-        drawn = await asyncio.get_running_loop().run_in_executor(
-            self._parser, self.samples.draw, query.count, query.seed
-        )
+        drawn = await self.samples.draw(query.count, query.seed)
         if drawn is None:
             raise HTTPException(404, "The data set of these weights is not on this machine.")
         return Answer(messages.Samples([messages.Drawing(name, image.tolist()) for name, image in drawn]))

@@ -16,8 +16,11 @@ import json
 import shutil
 import tarfile
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import capsnet
 from capsnet.data.base import DataSet
@@ -25,8 +28,9 @@ from capsnet.errors import CapsNetError
 from capsnet.export.write import export_model
 from capsnet.files import atomic_write, new_folder, write_json
 from capsnet.opening import OpenedWeights
+from capsnet.serve.network import Network
 from capsnet.serve.onnx_network import OnnxNetwork
-from capsnet.serve.samples import Samples
+from capsnet.serve.samples import gather, named, public_data
 
 STATIC = Path(__file__).parent / "static"
 PACKAGE = "onnxruntime-web@1.30.0"
@@ -81,9 +85,7 @@ def export_web(
         (folder / "files").rmdir()
         say("Writing the page")
         network = OnnxNetwork(str(folder))
-        samples = Samples(network, opened)
-        size = opened.model.image_shape[0] * network.picture_shape[1] * network.picture_shape[2]
-        drawn = samples.draw(max(1, min(MOST_SAMPLES, SAMPLE_PIXELS // size)), seed=0) or []
+        drawn = draw_samples(opened, network)
         write_json(
             folder / "model.json",
             {
@@ -103,6 +105,17 @@ def export_web(
         for name, content in {**libraries, "LICENSE": LICENCE.read_bytes()}.items():
             atomic_write(folder / "runtime" / name, content)
     return card
+
+
+def draw_samples(opened: OpenedWeights, network: Network) -> list[tuple[str, np.ndarray]]:
+    """Return test images and their classes; none of a user's own data, or of data that are not here or have changed."""
+    if public_data(opened) is None:
+        return []
+    count = max(1, min(MOST_SAMPLES, SAMPLE_PIXELS // prod(network.picture_shape)))
+    try:
+        return named(gather(opened.dataset.test, network).draw(count, seed=0), network)
+    except CapsNetError:
+        return []
 
 
 def page() -> str:
