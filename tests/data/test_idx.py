@@ -47,6 +47,10 @@ HOSTILE = {
     "200 dimensions": (b"\0\0\x08\xc8" + b"\0\0\0\1" * 200, "not an idx file"),
     "cut in the header": (WHOLE[:9], "cut short in its header"),
     "terabytes claimed": (struct.pack(">BBBB3I", 0, 0, 8, 3, 2**31, 2**20, 2**20), "more than it can hold"),
+    "nothing of enormous size": (
+        struct.pack(">BBBB3I", 0, 0, 8, 3, 0, 2**32 - 1, 2**32 - 1),
+        "more than it can hold",
+    ),
     "all bits set": (b"\0\0\x08\4" + b"\xff" * 16, "more than it can hold"),
     "cut in the numbers": (WHOLE[:-5], "cut short|more than it can hold"),
     "trailing bytes": (WHOLE + b"x", "goes on after its 24 numbers"),
