@@ -5,13 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+COMMANDS = {"fuzz": "make fuzz"}
 RECORDS = Path(__file__).resolve().parent.parent / "results" / "reliability"
 
 
 def table(part: str, make: Callable[[dict[str, Any]], str]) -> str:
     """What `make` makes of a part's record, or that there is none."""
     path = RECORDS / f"{part}.json"
-    return make(json.loads(path.read_text())) if path.exists() else f"Not taken yet: `python -m soak {part}`."
+    return (
+        make(json.loads(path.read_text()))
+        if path.exists()
+        else f"Not taken yet: `{COMMANDS.get(part, f'python -m soak {part}')}`."
+    )
 
 
 def taken(record: dict[str, Any]) -> str:
@@ -91,6 +96,17 @@ def files_table(record: dict[str, Any]) -> str:
     return rows(["reader", *keys, "most memory, MB"], lines, record)
 
 
+def fuzz_table(record: dict[str, Any]) -> str:
+    """One row for each target."""
+    keys = ["inputs", "tracebacks", "crashes", "hangs"]
+    lines: list[list[object]] = [
+        [name, *(target[key] for key in keys), target["lines"], target["corpus"]]
+        for name, target in record["targets"].items()
+    ]
+    lines.append(["all", *(record["sum"][key] for key in keys), "", ""])
+    return rows(["target", *keys, "branches reached", "inputs kept"], lines, record)
+
+
 def work_table(record: dict[str, Any]) -> str:
     """One row for each kind of work."""
     keys = list(record["sum"])
@@ -105,6 +121,7 @@ TABLES = {
     "crowd": crowd_table,
     "requests": requests_table,
     "files": files_table,
+    "fuzz": fuzz_table,
     "disks": work_table,
     "kills": work_table,
 }

@@ -1,12 +1,15 @@
 """What every part of the soak needs: its record, a server to attack, and processes that may be killed."""
 
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,34 @@ from capsnet.train.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "results" / "reliability"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """When a work ends: at a moment, or after so many kills or files, whichever comes first."""
+
+    end: float
+    most: float = math.inf
+
+    def reached(self, done: int) -> bool:
+        return done >= self.most or time.monotonic() >= self.end
+
+
+def bounds(
+    seconds: float, count: int | None, shares: dict[str, tuple[float, float]]
+) -> Iterator[tuple[str, Bound]]:
+    """Divide the count among works that follow one another, or the time when there is no count.
+
+    Args:
+        shares: of the time and of the count, by the work's name.
+    """
+    end = time.monotonic() + seconds
+    all_time, all_count = (sum(share) for share in zip(*shares.values(), strict=True))
+    for name, (of_time, of_count) in shares.items():
+        if count is None:
+            yield name, Bound(time.monotonic() + seconds * of_time / all_time)
+        else:
+            yield name, Bound(end, math.ceil(count * of_count / all_count))
 
 
 def record(part: str, seconds: float, seed: int, result: dict[str, Any], folder: Path) -> None:
@@ -74,11 +105,11 @@ def resident(pid: int) -> int:
         return 0
 
 
-def forked(work: Callable[[], None], seconds: float | None = None) -> int:
-    """Run `work` in a copy of this process and give its exit code; killed without warning after `seconds`, it is -9.
+def forked(work: Callable[[], None], seconds: float | None = None, *, descendants: bool = False) -> int:
+    """Run `work` in a copy of this process and return its exit code, which is -9 when it is killed after `seconds`.
 
-    The copy has torch imported already, so that a kill's moment falls into the work and not into the start. Whatever
-    the copy starts is in its process group and is killed with it.
+    The copy has torch imported already, so that a kill falls into the work and not into the start. Its process group is
+    killed with it; processes that lead a session of their own, such as trials, only with `descendants`.
     """
     pid = os.fork()
     if pid == 0:
@@ -102,7 +133,11 @@ def forked(work: Callable[[], None], seconds: float | None = None) -> int:
         if done:
             return os.waitstatus_to_exitcode(status)
         if end is not None and time.monotonic() >= end:
+            others = family(pid)[1:] if descendants else []
             kill_group(pid)
+            for other in others:
+                with suppress(ProcessLookupError):
+                    os.kill(other, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.0005)

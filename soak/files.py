@@ -11,6 +11,7 @@ import mmap
 import os
 import resource
 import struct
+import tarfile
 import tempfile
 import time
 import warnings
@@ -29,6 +30,7 @@ from PIL import Image
 import capsnet
 from capsnet.card import Card
 from capsnet.convert import from_keras
+from capsnet.data import cifar10
 from capsnet.data.idx import read_idx
 from capsnet.data.listing import list_path
 from capsnet.data.mnist import PREPROCESSING
@@ -41,7 +43,7 @@ from capsnet.export.metadata import FileCard
 from capsnet.export.runtime import OnnxModel
 from capsnet.export.write import export_model
 from soak import mutate
-from soak.common import kill_group
+from soak.common import Bound, bounds, kill_group
 
 HANG = 10.0
 MOST_MEMORY = 1 << 30
@@ -57,7 +59,7 @@ class Reader:
     """Good files, how they are spoilt, and what reads them.
 
     Attributes:
-        share: of all files; the slow readers get fewer.
+        share: of all files, or of the time; the slow readers get fewer.
         place: what a file is called, below a folder of its own.
     """
 
@@ -101,6 +103,18 @@ def pictures() -> list[bytes]:
     file = io.BytesIO()
     Image.fromarray(grey.astype(np.uint16) * 200).save(file, "PNG")
     return [*made, file.getvalue()]
+
+
+def cifar_archive() -> bytes:
+    """An archive with members of every kind, none of them as large as the real ones."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for kind in (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE):
+            member = tarfile.TarInfo(f"{cifar10.FOLDER}/data_batch_1.bin")
+            member.type, member.linkname, member.mtime = kind, "x" * 120, 1.5
+            member.size = 3000 if kind == tarfile.REGTYPE else 0
+            archive.addfile(member, io.BytesIO(bytes(3000)))
+    return file.getvalue()
 
 
 def keras_file(folder: Path) -> bytes:
@@ -174,7 +188,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         return json.dumps(entries).encode()
 
     return {
-        "idx": Reader(idx, mutate.mutate_bytes, lambda p: read_idx(p), "x-idx", 0.16),
+        "idx": Reader(idx, mutate.mutate_bytes, lambda p: read_idx(p), "x-idx", 0.13),
         "idx, packed": Reader(
             [gzip.compress(c) for c in idx], mutate.mutate_packed, lambda p: read_idx(p), "x.gz", 0.08
         ),
@@ -202,6 +216,13 @@ def readers(folder: Path) -> dict[str, Reader]:
         "table of pictures (CSV)": Reader(
             [table], mutate.mutate_bytes, lambda p: list_path(p), "x.csv", 0.1, around
         ),
+        "archive of CIFAR-10": Reader(
+            [cifar_archive()],
+            mutate.mutate_tar,
+            lambda p: cifar10.unpack(p, p.parent / "unpacked"),
+            "x.tar.gz",
+            0.05,
+        ),
         "weights: config.json": Reader(
             [config],
             json_text,
@@ -218,8 +239,8 @@ def readers(folder: Path) -> dict[str, Reader]:
             0.04,
             {"config.json": config},
         ),
-        "h5": Reader([keras_file(folder)], mutate.mutate_bytes, lambda p: from_keras(p), "x.h5", 0.01),
-        "onnx": Reader([onnx], mutate.mutate_bytes, lambda p: OnnxModel(p, threads=1), "x.onnx", 0.005),
+        "h5": Reader([keras_file(folder)], mutate.mutate_bytes, lambda p: from_keras(p), "x.h5", 0.02),
+        "onnx": Reader([onnx], mutate.mutate_bytes, lambda p: OnnxModel(p, threads=1), "x.onnx", 0.02),
         "onnx metadata": Reader([metadata.encode()], metadata_text, metadata_of, "x.json", 0.03),
     }
 
@@ -245,7 +266,7 @@ class Tally:
 
 
 def feed(
-    reader: Reader, folder: Path, numbers: range, seed: int, tally: Tally, failures: Path, end: float
+    reader: Reader, folder: Path, numbers: range, seed: int, tally: Tally, failures: Path, bound: Bound
 ) -> None:
     """Give a reader its files, one after the other."""
     warnings.simplefilter("ignore")
@@ -254,7 +275,7 @@ def feed(
     path = folder / reader.place
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in numbers:
-        if time.monotonic() > end:
+        if bound.reached(number):
             break
         random = Random(f"{seed} {number}")
         path.write_bytes(reader.spoil(random.choice(reader.seeds), random))
@@ -288,31 +309,34 @@ def watched(work: Callable[[], None], tally: Tally) -> str | None:
             code = 0
         finally:
             os._exit(code)
-    last, since = -1, time.monotonic()
+    last, waited, looked = -1, 0.0, time.monotonic()
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return None if status == 0 else "crash"
+        # Not the time between two looks: both processes may have been stopped in it.
+        now = time.monotonic()
+        waited, looked = waited + min(now - looked, 1.0), now
         if tally.get("begun") != last:
-            last, since = tally.get("begun"), time.monotonic()
-        elif time.monotonic() - since > HANG:
+            last, waited = tally.get("begun"), 0.0
+        elif waited > HANG:
             kill_group(pid)
             os.waitpid(pid, 0)
             return "hang"
         time.sleep(0.02)
 
 
-def soak_reader(reader: Reader, base: Path, end: float, seed: int) -> dict[str, Any]:
-    """Give a reader files until `end`, in one copy of this process after the other."""
+def soak_reader(reader: Reader, base: Path, bound: Bound, seed: int) -> dict[str, Any]:
+    """Give a reader files, in one copy of this process after the other."""
     folder, failures = base / "in", base / "failures"
     folder.mkdir(parents=True)
     result: dict[str, Any] = {**dict.fromkeys(COUNTS, 0), "memory_mb": 0}
     told: list[str] = []
     number = 0
-    while time.monotonic() < end:
+    while not bound.reached(number):
         tally = Tally()
         numbers = range(number, number + CHUNK)
-        ended = watched(partial(feed, reader, folder, numbers, seed, tally, failures, end), tally)
+        ended = watched(partial(feed, reader, folder, numbers, seed, tally, failures, bound), tally)
         number += tally.get("begun")
         for key in ("read", "refused", "tracebacks"):
             result[key] += tally.get(key)
@@ -325,17 +349,16 @@ def soak_reader(reader: Reader, base: Path, end: float, seed: int) -> dict[str, 
     return {**result, **({"failures": told[:KEPT]} if told else {})}
 
 
-def run(seconds: float, seed: int) -> dict[str, Any]:
+def run(seconds: float, seed: int, count: int | None = None) -> dict[str, Any]:
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         (base / "made").mkdir()
         every = readers(base / "made")
-        shares = sum(reader.share for reader in every.values())
-        for kind, reader in every.items():
-            end = time.monotonic() + seconds * reader.share / shares
-            results[kind] = soak_reader(reader, base / str(len(results)), end, seed)
+        shares = {kind: (reader.share, reader.share) for kind, reader in every.items()}
+        for kind, bound in bounds(seconds, count, shares):
+            results[kind] = soak_reader(every[kind], base / str(len(results)), bound, seed)
             print(kind, results[kind], flush=True)
     sums = {key: sum(result[key] for result in results.values()) for key in COUNTS}
     return {"sum": sums, "most_memory_mb": max(r["memory_mb"] for r in results.values()), "readers": results}

@@ -6,14 +6,18 @@ again, and at its end compared byte for byte with the same work done without a k
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -24,11 +28,14 @@ from capsnet.data.toyviews import Design, make
 from capsnet.errors import CapsNetError
 from capsnet.export.runtime import open_session
 from capsnet.export.write import export_model
-from soak.common import forked
+from capsnet.locks import is_locked
+from capsnet.trials import trial_process
+from soak.common import Bound, bounds, forked
+from soak.copies import start_copy
 
 KILLED = -9
 SMALL = Design(elevations=(0,), azimuths=(0, 10), instances=1, size=24)
-SHARES = {"save": 0.2, "data make": 0.2, "train": 0.3, "trials": 0.15, "export": 0.15}
+LONGER = 1.2  # than the work takes: up to when it may be killed
 
 
 def save_pictures(path: Path) -> Path:
@@ -50,7 +57,7 @@ def tally() -> dict[str, int]:
     return {"kills": 0, "finished": 0, "differing": 0, "unreadable": 0}
 
 
-def soak_save(folder: Path, end: float, random: Random) -> dict[str, int]:
+def soak_save(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
     """Overwrite weights again and again; they must be those before or those after, whole."""
     counts = tally()
     model = capsnet.create_model("efficient_capsnet", (1, 20, 20), 3)
@@ -60,10 +67,10 @@ def soak_save(folder: Path, end: float, random: Random) -> dict[str, int]:
             tensor.fill_(value)
         capsnet.save(model, folder / "weights")
 
-    save(0)
+    moments = Moments(partial(save, 0), random)
     value = 0
-    while time.monotonic() < end:
-        code = forked(partial(save, value + 1), random.uniform(0, 0.2))
+    while not bound.reached(counts["kills"]):
+        code = moments.kill(partial(save, value + 1))
         counts["kills" if code == KILLED else "finished"] += 1
         try:
             tensors = capsnet.load(folder / "weights").state_dict().values()
@@ -78,28 +85,56 @@ def soak_save(folder: Path, end: float, random: Random) -> dict[str, int]:
     return counts
 
 
+class Moments:
+    """Kills at random moments of a work that is done again and again.
+
+    How long it takes is measured all the time, for the machine may have other work too.
+    """
+
+    def __init__(self, work: Callable[[], None], random: Random) -> None:
+        self._random = random
+        self._times: deque[float] = deque(maxlen=5)
+        for _ in range(3):
+            if self._run(work) != 0:
+                raise SystemExit("the work fails without a kill")
+
+    def kill(self, work: Callable[[], None]) -> int:
+        """Do the work and kill it at some moment; return its exit code, which is 0 where it was quicker."""
+        usual = sorted(self._times)[len(self._times) // 2]
+        return self._run(work, self._random.uniform(0, LONGER * usual))
+
+    def _run(self, work: Callable[[], None], seconds: float | None = None) -> int:
+        began = time.monotonic()
+        code = forked(work, seconds)
+        if code == 0:
+            self._times.append(time.monotonic() - began)
+        return code
+
+
 def soak_resumed(
     folder: Path,
-    end: float,
+    bound: Bound,
     random: Random,
     work: Callable[[Path, bool], None],
     files: list[str],
 ) -> dict[str, int]:
     """Kill `work(place, resume)`, go on, kill again, until it ends well; its files must be those of an undisturbed one.
 
-    Only files without a date: the best checkpoint's card tells when and under what load it was made.
+    Only files without a date: the best checkpoint's card tells when and under what load it was made. Every other time the
+    processes that the work has started are killed with it, as when the machine stops.
     """
     counts = tally()
     began = time.monotonic()
     if forked(partial(work, folder / "whole", False)) != 0:
         raise SystemExit(f"the work in {folder} fails without a kill")
-    longest = 1.2 * (time.monotonic() - began)
+    longest = LONGER * (time.monotonic() - began)
     expected = digests(folder / "whole", files)
     if len(expected) < len(files):
         raise SystemExit(f"the work in {folder} leaves only {', '.join(expected)}")
     place = folder / "killed"
-    while time.monotonic() < end:
-        code = forked(partial(work, place, place.exists()), random.uniform(0, longest))
+    while not bound.reached(counts["kills"]):
+        seconds, all_of_it = random.uniform(0, longest), random.random() < 0.5
+        code = forked(partial(work, place, place.exists()), seconds, descendants=all_of_it)
         if code == KILLED:
             counts["kills"] += 1
         elif code == 0:
@@ -109,55 +144,68 @@ def soak_resumed(
         else:
             counts["unreadable"] += 1
             shutil.rmtree(place, ignore_errors=True)
+    while any(is_locked(left) for left in place.glob("*/")):  # a trial that saves its state
+        time.sleep(0.1)
     return counts
 
 
-def soak_make(folder: Path, end: float, random: Random) -> dict[str, int]:
+def soak_make(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
     def work(place: Path, resume: bool) -> None:
         make(place, seed=1, workers=1, design=SMALL)
 
-    return soak_resumed(folder, end, random, work, ["train.npz", "test.npz", "toyviews.json"])
+    return soak_resumed(folder, bound, random, work, ["train.npz", "test.npz", "toyviews.json"])
 
 
-def soak_train(folder: Path, end: float, random: Random) -> dict[str, int]:
+def soak_train(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
     pictures = save_pictures(folder / "pictures.npz")
 
     def work(place: Path, resume: bool) -> None:
-        words = [
-            "train",
-            str(pictures),
-            "--epochs",
-            "3",
-            "--threads",
-            "1",
-            "--save-every",
-            "0.02",
-            "--out",
-            str(place),
-        ]
-        main([*words, *(["--resume"] if resume else [])])
+        train(pictures, place, resume)
 
-    return soak_resumed(folder, end, random, work, ["last/model.safetensors"])
+    with open(os.devnull, "w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
+        train(
+            pictures, folder / "warm", False
+        )  # here, so that the copies have imported all that training imports
+    return soak_resumed(folder, bound, random, work, ["last/model.safetensors"])
 
 
-def soak_trials(folder: Path, end: float, random: Random) -> dict[str, int]:
+def train(pictures: Path, place: Path, resume: bool) -> None:
+    words = ["--epochs", "3", "--threads", "1", "--save-every", "0.02", "--out", str(place)]
+    main(["train", str(pictures), *words, *(["--resume"] if resume else [])])
+
+
+def soak_trials(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+    """Trials are copies of this process here, so that most of their time is training and not importing torch."""
+    return _soak_trials(folder, bound, random, start_copy)
+
+
+def soak_trial_processes(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+    return _soak_trials(folder, bound, random, trial_process.start_process)
+
+
+def _soak_trials(folder: Path, bound: Bound, random: Random, start: Callable[..., Any]) -> dict[str, int]:
     pictures = save_pictures(folder / "pictures.npz")
+    words = ["trials", str(pictures), "--seeds", "2", "--epochs", "2", "--jobs", "1"]
 
     def work(place: Path, resume: bool) -> None:
-        words = ["trials", str(pictures), "--seeds", "2", "--epochs", "2", "--jobs", "1", "--out", str(place)]
-        main(words)
+        with patch.object(trial_process, "start_process", start):
+            main([*words, "--out", str(place)])
 
-    return soak_resumed(folder, end, random, work, ["*/last/model.safetensors"])
+    return soak_resumed(folder, bound, random, work, ["*/last/model.safetensors"])
 
 
-def soak_export(folder: Path, end: float, random: Random) -> dict[str, int]:
+def soak_export(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
     """A folder of exported files is not there, or whole."""
     counts = tally()
     torch.manual_seed(0)
     model = capsnet.create_model("efficient_capsnet", (1, 20, 20), 3)
+    export_model(model, folder / "warm")
     out = folder / "onnx"
-    while time.monotonic() < end:
-        code = forked(partial(export_model, model, out), random.uniform(0, 15.0))
+    moments = Moments(lambda: shutil.rmtree(out, ignore_errors=True) or export_model(model, out), random)
+    while not bound.reached(counts["kills"]):
+        shutil.rmtree(folder)
+        folder.mkdir()
+        code = moments.kill(partial(export_model, model, out))
         counts["kills" if code == KILLED else "finished"] += 1
         if out.exists():
             try:
@@ -168,27 +216,29 @@ def soak_export(folder: Path, end: float, random: Random) -> dict[str, int]:
                 counts["unreadable"] += 1
         elif code == 0:
             counts["differing"] += 1
-        shutil.rmtree(folder)
-        folder.mkdir()
     return counts
 
 
+# What is killed, with its shares of the time and of the kills.
 WORK = {
-    "save": soak_save,
-    "data make": soak_make,
-    "train": soak_train,
-    "trials": soak_trials,
-    "export": soak_export,
+    "save": (soak_save, 0.1, 0.3),
+    "data make": (soak_make, 0.1, 0.25),
+    "train": (soak_train, 0.3, 0.25),
+    "trials": (soak_trials, 0.2, 0.1),
+    "trials in new processes": (soak_trial_processes, 0.15, 0.02),
+    "export": (soak_export, 0.15, 0.08),
 }
 
 
-def run(seconds: float, seed: int) -> dict[str, Any]:
+def run(seconds: float, seed: int, count: int | None = None) -> dict[str, Any]:
     torch.set_num_threads(1)
     results = {}
     with tempfile.TemporaryDirectory() as name:
-        for number, (kind, work) in enumerate(WORK.items()):
-            folder = Path(name) / str(number)
+        for kind, bound in bounds(
+            seconds, count, {kind: (time_, kills) for kind, (_, time_, kills) in WORK.items()}
+        ):
+            folder = Path(name) / kind
             folder.mkdir()
-            results[kind] = work(folder, time.monotonic() + seconds * SHARES[kind], Random(f"{seed} {kind}"))
+            results[kind] = WORK[kind][0](folder, bound, Random(f"{seed} {kind}"))
             print(kind, results[kind], flush=True)
     return {"sum": {key: sum(r[key] for r in results.values()) for key in tally()}, "work": results}

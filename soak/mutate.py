@@ -133,6 +133,21 @@ def mutate_png(content: bytes, random: Random) -> bytes:
     )
 
 
+def mutate_tar(content: bytes, random: Random) -> bytes:
+    """A packed archive with a wrong header and its right checksum, or wrong bytes."""
+    if random.random() < 0.2:
+        return mutate_bytes(content, random)
+    made = bytearray(gzip.decompress(content))
+    blocks = [at for at in range(0, len(made) - 511, 512) if made[at + 257 : at + 262] == b"ustar"]
+    if random.random() < 0.2 or not blocks:
+        return gzip.compress(mutate_bytes(bytes(made), random), 1)
+    at = random.choice(blocks)
+    head = mutate_bytes(bytes(made[at : at + 512]), random)[:512].ljust(512, b"\0")
+    total = sum(head[:148]) + 8 * 32 + sum(head[156:])
+    made[at : at + 512] = head[:148] + b"%06o\0 " % total + head[156:]
+    return gzip.compress(bytes(made), 1)
+
+
 def mutate_safetensors(content: bytes, random: Random) -> bytes:
     """A header that says something else of the tensors, or wrong bytes."""
     if random.random() < 0.3:
