@@ -6,6 +6,7 @@ python -m soak [--minutes 30] [--count N] [--seed 0] [--out results/reliability]
 import argparse
 import importlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -32,6 +33,9 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from soak.common import RECORDS, record
 
+    # A job in the background does not get Ctrl-C by itself.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")

@@ -24,7 +24,7 @@ RECORDS = ROOT / "results" / "reliability"
 
 @dataclass(frozen=True)
 class Bound:
-    """When a work ends: at a moment, or after so many kills or files, whichever comes first."""
+    """When a work ends: at a moment, or after so many files, whichever comes first."""
 
     end: float
     most: float = math.inf
@@ -128,19 +128,23 @@ def forked(work: Callable[[], None], seconds: float | None = None, *, descendant
         finally:
             os._exit(code)
     end = None if seconds is None else time.monotonic() + seconds
-    while True:
-        done, status = os.waitpid(pid, 0 if end is None else os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if end is not None and time.monotonic() >= end:
-            others = family(pid)[1:] if descendants else []
-            kill_group(pid)
-            for other in others:
-                with suppress(ProcessLookupError):
-                    os.kill(other, signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.0005)
+    try:
+        while True:
+            done, status = os.waitpid(pid, 0 if end is None else os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            if end is not None and time.monotonic() >= end:
+                others = family(pid)[1:] if descendants else []
+                kill_group(pid)
+                for other in others:
+                    with suppress(ProcessLookupError):
+                        os.kill(other, signal.SIGKILL)
+                _, status = os.waitpid(pid, 0)
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.0005)
+    except KeyboardInterrupt:
+        kill_group(pid)
+        raise
 
 
 def kill_group(pid: int) -> None:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,12 @@ from capsnet.export.runtime import open_session
 from capsnet.export.write import export_model
 from capsnet.locks import is_locked
 from capsnet.trials import trial_process
-from soak.common import Bound, bounds, forked
+from soak.common import forked
 from soak.copies import start_copy
 
 KILLED = -9
 SMALL = Design(elevations=(0,), azimuths=(0, 10), instances=1, size=24)
+MEASURE_EVERY = 40  # kills
 LONGER = 1.2  # than the work takes: up to when it may be killed
 
 
@@ -53,11 +54,14 @@ def digests(folder: Path, patterns: list[str]) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def tally() -> dict[str, int]:
+Counts = dict[str, int]
+
+
+def tally() -> Counts:
     return {"kills": 0, "finished": 0, "differing": 0, "unreadable": 0}
 
 
-def soak_save(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+def soak_save(folder: Path, random: Random) -> Iterator[Counts]:
     """Overwrite weights again and again; they must be those before or those after, whole."""
     counts = tally()
     model = capsnet.create_model("efficient_capsnet", (1, 20, 20), 3)
@@ -69,7 +73,7 @@ def soak_save(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
 
     moments = Moments(partial(save, 0), random)
     value = 0
-    while not bound.reached(counts["kills"]):
+    while True:
         code = moments.kill(partial(save, value + 1))
         counts["kills" if code == KILLED else "finished"] += 1
         try:
@@ -77,12 +81,12 @@ def soak_save(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
         except CapsNetError:
             counts["unreadable"] += 1
             save(value)
-            continue
-        found = {float(v) for tensor in tensors for v in tensor.unique()}
-        if found not in ({value}, {value + 1}) or (code == 0 and found != {value + 1}):
-            counts["differing"] += 1
-        value = int(max(found)) % 1000
-    return counts
+        else:
+            found = {float(v) for tensor in tensors for v in tensor.unique()}
+            if found not in ({value}, {value + 1}) or (code == 0 and found != {value + 1}):
+                counts["differing"] += 1
+            value = int(max(found)) % 1000
+        yield counts
 
 
 class Moments:
@@ -112,61 +116,63 @@ class Moments:
 
 
 def soak_resumed(
-    folder: Path,
-    bound: Bound,
-    random: Random,
-    work: Callable[[Path, bool], None],
-    files: list[str],
-) -> dict[str, int]:
+    folder: Path, random: Random, work: Callable[[Path, bool], None], files: list[str]
+) -> Iterator[Counts]:
     """Kill `work(place, resume)`, go on, kill again, until it ends well; its files must be those of an undisturbed one.
 
     Only files without a date: the best checkpoint's card tells when and under what load it was made. Every other time the
     processes that the work has started are killed with it, as when the machine stops.
     """
     counts = tally()
-    began = time.monotonic()
-    if forked(partial(work, folder / "whole", False)) != 0:
-        raise SystemExit(f"the work in {folder} fails without a kill")
-    longest = LONGER * (time.monotonic() - began)
-    expected = digests(folder / "whole", files)
-    if len(expected) < len(files):
-        raise SystemExit(f"the work in {folder} leaves only {', '.join(expected)}")
-    place = folder / "killed"
-    while not bound.reached(counts["kills"]):
-        seconds, all_of_it = random.uniform(0, longest), random.random() < 0.5
-        code = forked(partial(work, place, place.exists()), seconds, descendants=all_of_it)
-        if code == KILLED:
-            counts["kills"] += 1
-        elif code == 0:
-            counts["finished"] += 1
-            counts["differing"] += digests(place, files) != expected
-            shutil.rmtree(place)
-        else:
-            counts["unreadable"] += 1
-            shutil.rmtree(place, ignore_errors=True)
-    while any(is_locked(left) for left in place.glob("*/")):  # a trial that saves its state
-        time.sleep(0.1)
-    return counts
+    expected: dict[str, str] = {}
+    place, whole = folder / "killed", folder / "whole"
+    measure_at, longest = 0, 0.0
+    try:
+        while True:
+            if counts["kills"] >= measure_at:  # now and then, for the machine may have other work too
+                measure_at += MEASURE_EVERY
+                began = time.monotonic()
+                if forked(partial(work, whole, False)) != 0:
+                    raise SystemExit(f"the work in {folder} fails without a kill")
+                longest = LONGER * (time.monotonic() - began)
+                expected = expected or digests(whole, files)
+                if len(expected) < len(files) or digests(whole, files) != expected:
+                    raise SystemExit(f"the work in {folder} does not leave the same files each time")
+                shutil.rmtree(whole)
+            seconds, all_of_it = random.uniform(0, longest), random.random() < 0.5
+            code = forked(partial(work, place, place.exists()), seconds, descendants=all_of_it)
+            if code == KILLED:
+                counts["kills"] += 1
+            elif code == 0:
+                counts["finished"] += 1
+                counts["differing"] += digests(place, files) != expected
+                shutil.rmtree(place)
+            else:
+                counts["unreadable"] += 1
+                shutil.rmtree(place, ignore_errors=True)
+            yield counts
+    finally:
+        while any(is_locked(left) for left in place.glob("*/")):  # a trial that saves its state
+            time.sleep(0.1)
 
 
-def soak_make(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+def soak_make(folder: Path, random: Random) -> Iterator[Counts]:
     def work(place: Path, resume: bool) -> None:
         make(place, seed=1, workers=1, design=SMALL)
 
-    return soak_resumed(folder, bound, random, work, ["train.npz", "test.npz", "toyviews.json"])
+    return soak_resumed(folder, random, work, ["train.npz", "test.npz", "toyviews.json"])
 
 
-def soak_train(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+def soak_train(folder: Path, random: Random) -> Iterator[Counts]:
     pictures = save_pictures(folder / "pictures.npz")
 
     def work(place: Path, resume: bool) -> None:
         train(pictures, place, resume)
 
+    # Here, so that the copies have imported all that training imports.
     with open(os.devnull, "w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
-        train(
-            pictures, folder / "warm", False
-        )  # here, so that the copies have imported all that training imports
-    return soak_resumed(folder, bound, random, work, ["last/model.safetensors"])
+        train(pictures, folder / "warm", False)
+    return soak_resumed(folder, random, work, ["last/model.safetensors"])
 
 
 def train(pictures: Path, place: Path, resume: bool) -> None:
@@ -174,16 +180,16 @@ def train(pictures: Path, place: Path, resume: bool) -> None:
     main(["train", str(pictures), *words, *(["--resume"] if resume else [])])
 
 
-def soak_trials(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+def soak_trials(folder: Path, random: Random) -> Iterator[Counts]:
     """Trials are copies of this process here, so that most of their time is training and not importing torch."""
-    return _soak_trials(folder, bound, random, start_copy)
+    return _soak_trials(folder, random, start_copy)
 
 
-def soak_trial_processes(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
-    return _soak_trials(folder, bound, random, trial_process.start_process)
+def soak_trial_processes(folder: Path, random: Random) -> Iterator[Counts]:
+    return _soak_trials(folder, random, trial_process.start_process)
 
 
-def _soak_trials(folder: Path, bound: Bound, random: Random, start: Callable[..., Any]) -> dict[str, int]:
+def _soak_trials(folder: Path, random: Random, start: Callable[..., Any]) -> Iterator[Counts]:
     pictures = save_pictures(folder / "pictures.npz")
     words = ["trials", str(pictures), "--seeds", "2", "--epochs", "2", "--jobs", "1"]
 
@@ -191,10 +197,10 @@ def _soak_trials(folder: Path, bound: Bound, random: Random, start: Callable[...
         with patch.object(trial_process, "start_process", start):
             main([*words, "--out", str(place)])
 
-    return soak_resumed(folder, bound, random, work, ["*/last/model.safetensors"])
+    return soak_resumed(folder, random, work, ["*/last/model.safetensors"])
 
 
-def soak_export(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
+def soak_export(folder: Path, random: Random) -> Iterator[Counts]:
     """A folder of exported files is not there, or whole."""
     counts = tally()
     torch.manual_seed(0)
@@ -202,7 +208,7 @@ def soak_export(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
     export_model(model, folder / "warm")
     out = folder / "onnx"
     moments = Moments(lambda: shutil.rmtree(out, ignore_errors=True) or export_model(model, out), random)
-    while not bound.reached(counts["kills"]):
+    while True:
         shutil.rmtree(folder)
         folder.mkdir()
         code = moments.kill(partial(export_model, model, out))
@@ -216,7 +222,7 @@ def soak_export(folder: Path, bound: Bound, random: Random) -> dict[str, int]:
                 counts["unreadable"] += 1
         elif code == 0:
             counts["differing"] += 1
-    return counts
+        yield counts
 
 
 # What is killed, with its shares of the time and of the kills.
@@ -231,14 +237,31 @@ WORK = {
 
 
 def run(seconds: float, seed: int, count: int | None = None) -> dict[str, Any]:
+    """Kill now this and now that, so that all are killed in their shares whenever it ends; Ctrl-C ends it too."""
     torch.set_num_threads(1)
-    results = {}
+    results = {kind: tally() for kind in WORK}
+    spent = dict.fromkeys(WORK, 0.0)
+    end = time.monotonic() + seconds
+
+    def behind(kind: str) -> float:
+        _, of_time, of_kills = WORK[kind]
+        return spent[kind] / of_time if count is None else results[kind]["kills"] / of_kills
+
     with tempfile.TemporaryDirectory() as name:
-        for kind, bound in bounds(
-            seconds, count, {kind: (time_, kills) for kind, (_, time_, kills) in WORK.items()}
-        ):
-            folder = Path(name) / kind
-            folder.mkdir()
-            results[kind] = WORK[kind][0](folder, bound, Random(f"{seed} {kind}"))
-            print(kind, results[kind], flush=True)
+        works = {}
+        for kind, (work, *_) in WORK.items():
+            (Path(name) / kind).mkdir()
+            works[kind] = work(Path(name) / kind, Random(f"{seed} {kind}"))
+        try:
+            while time.monotonic() < end and (
+                count is None or sum(r["kills"] for r in results.values()) < count
+            ):
+                kind = min(WORK, key=behind)
+                began = time.monotonic()
+                results[kind] = next(works[kind])
+                spent[kind] += time.monotonic() - began
+        except KeyboardInterrupt:
+            pass
+        for work in works.values():
+            work.close()
     return {"sum": {key: sum(r[key] for r in results.values()) for key in tally()}, "work": results}
