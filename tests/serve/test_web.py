@@ -1,5 +1,6 @@
 """What of the page without a server needs no browser: its runtime is the known one, and the page is the server's own."""
 
+import gzip
 import hashlib
 import io
 import re
@@ -47,7 +48,20 @@ def test_another_version_is_refused(package):
         web.read_runtime(folder)
 
 
-@pytest.mark.parametrize("make", [lambda p: None, Path.mkdir, lambda p: p.write_bytes(b"no archive")])
+ENDLESS = tarfile.TarInfo("x")
+ENDLESS.type, ENDLESS.size = tarfile.XHDTYPE, 2**80
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: None,
+        Path.mkdir,
+        lambda p: p.write_bytes(b"no archive"),
+        lambda p: p.write_bytes(ENDLESS.tobuf(tarfile.GNU_FORMAT)),
+        lambda p: p.write_bytes(gzip.compress(bytes(9000))[:-12] + bytes(12)),
+    ],
+)
 def test_a_place_without_the_runtime_is_one_sentence(tmp_path, make):
     place = tmp_path / "place"
     make(place)

@@ -87,7 +87,10 @@ def unpack(archive: Path, folder: Path) -> Path:
                 content = file.read() if file else b""
                 check_digest(archive / path.name, hashlib.sha256(content), missing.pop(path.name))
                 atomic_write(folder / path.name, content)
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except CapsNetError:
+        raise
+    # The last two for headers with numbers that make no sense.
+    except (tarfile.TarError, EOFError, zlib.error, OSError, OverflowError, ValueError) as error:
         raise CapsNetError(f"{archive} cannot be unpacked: {error}".rstrip(".") + ".") from error
     if missing:
         raise CapsNetError(f"{archive} does not have {', '.join(missing)} in a folder {FOLDER}.")

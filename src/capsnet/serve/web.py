@@ -15,6 +15,7 @@ import hashlib
 import json
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
@@ -157,6 +158,6 @@ def _read(place: Path, name: str) -> bytes:
             member = archive.extractfile(f"package/dist/{name}")
             if member is not None:
                 return member.read()
-    except (tarfile.TarError, KeyError, OSError, EOFError) as error:
+    except (tarfile.TarError, zlib.error, KeyError, OSError, EOFError, OverflowError, ValueError) as error:
         raise CapsNetError(missing) from error
     raise CapsNetError(missing)
