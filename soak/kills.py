@@ -191,7 +191,7 @@ def soak_trial_processes(folder: Path, random: Random) -> Iterator[Counts]:
 
 def _soak_trials(folder: Path, random: Random, start: Callable[..., Any]) -> Iterator[Counts]:
     pictures = save_pictures(folder / "pictures.npz")
-    words = ["trials", str(pictures), "--seeds", "2", "--epochs", "2", "--jobs", "1"]
+    words = ["trials", str(pictures), "--seeds", "2", "--epochs", "2", "--jobs", "1", "--threads", "1"]
 
     def work(place: Path, resume: bool) -> None:
         with patch.object(trial_process, "start_process", start):
