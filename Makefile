@@ -1,4 +1,4 @@
-# make run | play | demo | test | test-all | lint | bench | soak: each sets up .venv by itself, once.
+# make run | play | demo | test | test-all | lint | bench | soak | fuzz: each sets up .venv by itself, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
@@ -6,7 +6,7 @@ READY := .venv/.ready
 ORT := onnxruntime-web@1.30.0
 ORT_FILE := build/$(subst @,-,$(ORT)).tgz
 
-.PHONY: run play demo test test-all lint bench soak clean
+.PHONY: run play demo test test-all lint bench soak fuzz clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -53,6 +53,11 @@ bench: $(READY) ## the machine must be idle: see benchmarks/README.md
 
 soak: $(READY) ## faults in figures, for MINUTES (30): see docs/reliability.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m soak --minutes $(or $(MINUTES),30)
+	$(BIN)/python docs/fill_tables.py
+
+fuzz: $(READY) ## coverage-guided, for MINUTES (30), with atheris, which nothing else needs
+	@$(PIP_INSTALL) atheris
+	OMP_NUM_THREADS=1 $(BIN)/python -m soak.fuzz --minutes $(or $(MINUTES),30)
 	$(BIN)/python docs/fill_tables.py
 
 clean:
