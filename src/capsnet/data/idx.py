@@ -81,6 +81,9 @@ def _read_header(
     claimed = math.prod(shape)
     # A size of 0 must not excuse the others: NumPy refuses shapes that no memory could hold, even empty ones.
     whole = math.prod(max(1, size) for size in shape)
-    if claimed * np.dtype(TYPES[kind][1]).itemsize > min(MAX_BYTES, largest_content(path)) or whole > MAX_BYTES:
+    if (
+        claimed * np.dtype(TYPES[kind][1]).itemsize > min(MAX_BYTES, largest_content(path))
+        or whole > MAX_BYTES
+    ):
         raise CapsNetError(f"{path} claims {claimed} numbers, which is more than it can hold: it is damaged.")
     return shape
