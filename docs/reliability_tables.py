@@ -100,7 +100,7 @@ def fuzz_table(record: dict[str, Any]) -> str:
     """One row for each target."""
     keys = ["inputs", "tracebacks", "crashes", "hangs"]
     lines: list[list[object]] = [
-        [name, *(target[key] for key in keys), target["lines"], target["corpus"]]
+        [name, *(target[key] for key in keys), target["branches"], target["corpus"]]
         for name, target in record["targets"].items()
     ]
     lines.append(["all", *(record["sum"][key] for key in keys), "", ""])

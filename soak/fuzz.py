@@ -41,7 +41,7 @@ def fuzz(target: str, seconds: float, seed: int, corpus: Path) -> dict[str, Any]
     """Fuzz a target in processes of their own: one that an input has ended is followed by another."""
     failures = corpus / "failures"
     failures.mkdir(parents=True, exist_ok=True)
-    result = {"inputs": 0, "lines": 0, "corpus": 0, "tracebacks": 0, "crashes": 0, "hangs": 0}
+    result = {"inputs": 0, "branches": 0, "corpus": 0, "tracebacks": 0, "crashes": 0, "hangs": 0}
     told: list[str] = []
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 1:
@@ -62,7 +62,7 @@ def fuzz(target: str, seconds: float, seed: int, corpus: Path) -> dict[str, Any]
         found = DONE.findall(ended.stderr)
         if found:
             result["inputs"] += int(found[-1][0])
-            result["lines"] = max(result["lines"], int(found[-1][1]))
+            result["branches"] = max(result["branches"], int(found[-1][1]))
         if ended.returncode == 0:
             break
         kind = "hangs" if "libFuzzer: timeout" in ended.stderr else "crashes"
