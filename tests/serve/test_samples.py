@@ -1,8 +1,10 @@
 """Samples: a bounded pool of test images, of small data sets and of large ones, and never the data set itself."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import httpx
 import numpy as np
 import pytest
 import torch
@@ -93,6 +95,16 @@ def test_a_large_data_set_that_takes_too_long_has_no_samples(digits, monkeypatch
     assert asyncio.run(slow.draw(1, seed=0)) is None
     assert not slow.here
     assert "more than 0.01 s" in caplog.text
+
+
+def test_only_so_many_wait_while_the_data_set_is_read(serve, trained, monkeypatch):
+    monkeypatch.setattr(samples, "SMALL_BYTES", 0)
+    monkeypatch.setattr(samples, "WORKER", ("-c", "import time; time.sleep(60)"))
+    limits = replace(Limits(), sample_seconds=1.0, samples_queue=2)
+    with serve({"main": trained}, limits) as server, ThreadPoolExecutor(5) as pool:
+        answers = [pool.submit(httpx.get, f"{server.url}v1/samples", trust_env=False) for _ in range(5)]
+        told = sorted((a.result().status_code, a.result().headers.get("retry-after")) for a in answers)
+        assert told == [(404, None), (404, None), (503, "5"), (503, "5"), (503, "5")]
 
 
 def test_what_the_other_process_says_is_in_the_log(digits, monkeypatch, caplog):

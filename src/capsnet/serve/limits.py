@@ -22,6 +22,7 @@ class Limits:
         decode_seconds: that it may last.
         sample_bytes: that reading a large data set for samples may take, once and in a process of its own.
         sample_seconds: that it may last; there are no samples then.
+        samples_queue: requests for samples that may wait for that; more are answered with 503.
         queue: images that may wait for the network, and requests that may wait for small pictures to be decoded.
         large_queue: requests that may wait for large pictures to be decoded.
         requests: being read or answered at once; more is answered with 503.
@@ -42,6 +43,7 @@ class Limits:
     decode_seconds: float = 5.0
     sample_bytes: int = 2_000_000_000
     sample_seconds: float = 60.0
+    samples_queue: int = 32
     queue: int = 512
     large_queue: int = 4
     requests: int = 256

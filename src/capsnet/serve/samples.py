@@ -76,7 +76,7 @@ class Samples:
     """The test images of the weights' own data set, read when first asked for.
 
     Only named data sets that are on this machine: nothing is downloaded, and a user's own pictures are not published.
-    Exported files know of no data set.
+    Exported files know of no data set. `waiting` counts the requests that wait, at first for the data set to be read.
     """
 
     def __init__(self, network: Network, limits: Limits) -> None:
@@ -85,6 +85,7 @@ class Samples:
         self._info = public_data(self._opened)
         self._pool: Pool | None = None
         self._reading = asyncio.Lock()
+        self.waiting = 0
 
     @property
     def here(self) -> bool:
@@ -93,6 +94,13 @@ class Samples:
 
     async def draw(self, count: int, seed: int) -> list[tuple[str, np.ndarray]] | None:
         """Return classes and images of as many classes as there are, in their order; None when there is no data set."""
+        self.waiting += 1
+        try:
+            return await self._draw(count, seed)
+        finally:
+            self.waiting -= 1
+
+    async def _draw(self, count: int, seed: int) -> list[tuple[str, np.ndarray]] | None:
         async with self._reading:
             if self._info is not None and self._pool is None:
                 small = stored_bytes(self._info) <= SMALL_BYTES

@@ -220,6 +220,10 @@ class Service:
 
     async def draw_samples(self, request: Request) -> Response:
         query = reading.read_query(request.query_params, messages.SamplesQuery)
+        if self.samples.waiting >= self.limits.samples_queue:
+            raise HTTPException(
+                503, "The samples are being read; try again in a moment.", {"Retry-After": "5"}
+            )
         drawn = await self.samples.draw(query.count, query.seed)
         if drawn is None:
             raise HTTPException(404, "The data set of these weights is not on this machine.")
