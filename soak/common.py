@@ -17,6 +17,7 @@ import torch
 
 from capsnet.files import write_json
 from capsnet.train.provenance import provenance
+from soak.alarm import kill_me_after
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "results" / "reliability"
@@ -119,6 +120,8 @@ def forked(work: Callable[[], None], seconds: float | None = None, *, descendant
         os.dup2(quiet, 2)
         code = 70
         try:
+            if seconds is not None and not descendants:
+                kill_me_after(seconds)
             work()
             code = 0
         except SystemExit as stop:
@@ -127,14 +130,19 @@ def forked(work: Callable[[], None], seconds: float | None = None, *, descendant
             code = 70
         finally:
             os._exit(code)
-    end = None if seconds is None else time.monotonic() + seconds
     try:
+        if seconds is None or not descendants:
+            _, status = os.waitpid(pid, 0)
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            return os.waitstatus_to_exitcode(status)
+        end = time.monotonic() + seconds
         while True:
-            done, status = os.waitpid(pid, 0 if end is None else os.WNOHANG)
+            done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 return os.waitstatus_to_exitcode(status)
-            if end is not None and time.monotonic() >= end:
-                others = family(pid)[1:] if descendants else []
+            if time.monotonic() >= end:
+                others = family(pid)[1:]
                 kill_group(pid)
                 for other in others:
                     with suppress(ProcessLookupError):

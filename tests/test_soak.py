@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from soak import mutate  # noqa: E402
-from soak.common import bounds  # noqa: E402
+from soak.common import bounds, forked  # noqa: E402
 from soak.fuzz import DONE, slug  # noqa: E402
 
 
@@ -100,6 +100,16 @@ def test_a_count_is_divided_by_shares_and_without_one_the_time():
     timed = dict(bounds(100, None, shares))
     assert all(49 < bound.end - now < 51 for bound in timed.values())
     assert not timed["a"].reached(10**9)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's timers")
+@pytest.mark.parametrize("descendants", [False, True])
+def test_a_copy_is_killed_at_its_moment_or_gives_its_exit_code(tmp_path, descendants):
+    assert forked(lambda: None, 60, descendants=descendants) == 0
+    assert forked(lambda: sys.exit(3)) == 3
+    began = time.monotonic()
+    assert forked(lambda: time.sleep(60), 0.05, descendants=descendants) == -9
+    assert time.monotonic() - began < 30
 
 
 def test_what_libfuzzer_says_is_read():
