@@ -1,7 +1,8 @@
 """Hostile files for every reader: each must be read or refused with the library's own error, soon and in little memory.
 
-A reader works in a copy of this process that a watchdog ends when a file takes it more than ten seconds. What it raises beside
-`CapsNetError` counts as a traceback, its death as a crash; both are kept with the number that makes the file again.
+A reader works in a copy of this process that a watchdog ends when a file takes it more than ten seconds, not counting those in
+which the machine did other work. What it raises beside `CapsNetError` counts as a traceback, its death as a crash; both are
+kept with the number that makes the file again.
 """
 
 import mmap
@@ -94,14 +95,15 @@ def watched(work: Callable[[], None], tally: Tally) -> str | None:
             code = 0
         finally:
             os._exit(code)
-    last, waited, looked = -1, 0.0, time.monotonic()
+    last, waited, looked, delayed = -1, 0.0, time.monotonic(), 0.0
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return None if status == 0 else "crash"
-        # Not the time between two looks: both processes may have been stopped in it.
-        now = time.monotonic()
-        waited, looked = waited + min(now - looked, 1.0), now
+        # Not the time in which it was ready and other processes had the processor, nor in which both were stopped.
+        now, delay = time.monotonic(), seconds_delayed(pid)
+        waited += max(0.0, min(now - looked, 1.0) - (delay - delayed))
+        looked, delayed = now, delay
         if tally.get("begun") != last:
             last, waited = tally.get("begun"), 0.0
         elif waited > HANG:
@@ -109,6 +111,14 @@ def watched(work: Callable[[], None], tally: Tally) -> str | None:
             os.waitpid(pid, 0)
             return "hang"
         time.sleep(0.02)
+
+
+def seconds_delayed(pid: int) -> float:
+    """Return how long a process has been ready to run and was not run."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def soak_reader(reader: Reader, base: Path, bound: Bound, seed: int) -> dict[str, Any]:
