@@ -247,7 +247,9 @@ def _check_sizes(shape: Sequence[int], classes: int, tensors: Mapping[str, Tenso
 
 def as_tuples(value: Any) -> Any:
     """Turn lists into tuples: JSON has none, and a model that is built again must have equal options."""
-    return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def _check(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:

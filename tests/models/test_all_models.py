@@ -29,6 +29,7 @@ COUNTS = {
     "efficient_capsnet_smallnorb": (151_664, 229_570),
     "hfc": (1_514_187, 0),
     "matrix_capsnet": (316_650, 0),
+    "mixture": (2 * 183_128, 1_411_344),
     "residual_capsnet": (2_006_872, 0),
     "vb_capsnet": (316_810, 0),
 }

@@ -11,6 +11,7 @@ from capsnet.models import (
     efficient_capsnet,
     hfc,
     matrix_capsnet,
+    mixture,
     residual_capsnet,
     vb_capsnet,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "efficient_capsnet",
     "hfc",
     "matrix_capsnet",
+    "mixture",
     "register_backbone",
     "residual_capsnet",
     "vb_capsnet",

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from capsnet.errors import CapsNetError
 from capsnet.layers.capsule_head import CapsuleHead, route_through
 from capsnet.layers.initialisation import he_normal_
+from capsnet.layers.ink import EvenInk
 from capsnet.layers.mixed_norm import MixedNorm
 from capsnet.models.backbones import BackboneEncoder
 from capsnet.models.base import CapsuleModel, Output, build_decoder
@@ -78,11 +79,21 @@ def fitting_strides(size: int, kernels: tuple[int, ...]) -> tuple[int, ...]:
     raise CapsNetError(f"Efficient-CapsNet takes images of 19 to 444 pixels a side; got {size}.")
 
 
+def check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
+    """Refuse anything but one number of channels for each of the four blocks."""
+    if len(channels) != 4 or not all(isinstance(n, int) and n >= 1 for n in channels):
+        raise CapsNetError(f"channels are four whole numbers from 1 up, not {channels!r}.")
+    return channels
+
+
 class EfficientEncoder(nn.Module):
     """Image to class capsules.
 
     Args:
         capsule_layers: (capsules, pose size) of each layer between primary and class capsules.
+        channels: of the blocks' maps.
+        primary_size, class_size: elements of a primary and of a class capsule's pose.
+        deskew, ink_width: bring the ink of each image into a standard form first (`capsnet.layers.EvenInk`).
         strides: of the blocks, the same on both axes; chosen by the image's size when None.
         primary_kernel, primary_stride: of the depthwise convolution; the whole map when None.
         routing_options: for DenseCapsules: `routing`, `scale`, `squash` and the routing's own.
@@ -93,6 +104,11 @@ class EfficientEncoder(nn.Module):
         image_shape: ImageShape,
         num_classes: int,
         *,
+        channels: tuple[int, ...] = CHANNELS,
+        primary_size: int = PRIMARY_SIZE,
+        class_size: int = CLASS_SIZE,
+        deskew: bool = False,
+        ink_width: int | None = None,
         first_kernel: int = 5,
         strides: tuple[int, ...] | None = None,
         primary_kernel: int | None = None,
@@ -105,12 +121,11 @@ class EfficientEncoder(nn.Module):
         super().__init__()
         kernels = (first_kernel, 3, 3, 3)
         axes = [strides or fitting_strides(size, kernels) for size in image_shape[1:]]
-        channels = (image_shape[0], *CHANNELS)
+        maps = (image_shape[0], *check_channels(channels))
+        self.even = EvenInk(deskew=deskew, width=ink_width) if deskew or ink_width else None
         self.blocks = nn.Sequential(
             *(
-                ConvBlock(
-                    (channels[n], channels[n + 1]), kernels[n], (axes[0][n], axes[1][n]), activation, norm
-                )
+                ConvBlock((maps[n], maps[n + 1]), kernels[n], (axes[0][n], axes[1][n]), activation, norm)
                 for n in range(4)
             )
         )
@@ -120,11 +135,11 @@ class EfficientEncoder(nn.Module):
             sides = "x".join(map(str, image_shape[1:]))
             raise CapsNetError(f"An image of {sides} pixels is too small for this network's convolutions.")
         head = CapsuleHead(
-            CHANNELS[-1],
+            maps[-1],
             (height, width),
             num_classes,
-            primary_size=PRIMARY_SIZE,
-            class_size=CLASS_SIZE,
+            primary_size=primary_size,
+            class_size=class_size,
             kernel=primary_kernel,
             stride=primary_stride,
             capsule_layers=capsule_layers,
@@ -134,6 +149,8 @@ class EfficientEncoder(nn.Module):
         self.primary, self.capsules = head.primary, head.capsules
 
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
+        if self.even is not None:
+            images = self.even(images)
         poses, activations, coupled = route_through(self.capsules, self.primary(self.blocks(images)))
         return Output(poses, activations, coupled if coupling else None)
 
@@ -145,6 +162,11 @@ def efficient_capsnet(
     *,
     decoder: bool | str = True,
     backbone: str | nn.Module | None = None,
+    channels: tuple[int, ...] = CHANNELS,
+    primary_size: int = PRIMARY_SIZE,
+    class_size: int = CLASS_SIZE,
+    deskew: bool = False,
+    ink_width: int | None = None,
     activation: str = "relu",
     norm: str = "batch",
     capsule_layers: tuple[tuple[int, int], ...] = (),
@@ -157,26 +179,33 @@ def efficient_capsnet(
         encoder = EfficientEncoder(
             image_shape,
             num_classes,
+            channels=channels,
+            primary_size=primary_size,
+            class_size=class_size,
+            deskew=deskew,
+            ink_width=ink_width,
             activation=activation,
             norm=norm,
             capsule_layers=capsule_layers,
             routing=routing,
             **routing_options,
         )
-    elif (activation, norm) != ("relu", "batch"):
+    elif (activation, norm, channels, deskew, ink_width) != ("relu", "batch", CHANNELS, False, None):
         raise CapsNetError(
-            "activation and norm are options of the paper's convolutions; a backbone has its own."
+            "activation, norm, channels, deskew and ink_width are options of the paper's convolutions; a backbone has its own."
         )
     else:
         encoder = BackboneEncoder(
             backbone,
             image_shape,
             num_classes,
+            primary_size=primary_size,
+            class_size=class_size,
             capsule_layers=capsule_layers,
             routing=routing,
             **routing_options,
         )
-    built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
+    built = build_decoder(decoder, num_classes * class_size, image_shape)
     return CapsuleModel(encoder, built, image_shape)
 
 
@@ -219,6 +248,9 @@ def efficient_capsnet_multimnist(
     num_classes: int,
     *,
     decoder: bool | str = True,
+    channels: tuple[int, ...] = CHANNELS,
+    primary_size: int = PRIMARY_SIZE,
+    class_size: int = CLASS_SIZE,
     routing: str = "self_attention",
     **routing_options: Any,
 ) -> CapsuleModel:
@@ -226,11 +258,14 @@ def efficient_capsnet_multimnist(
     encoder = EfficientEncoder(
         image_shape,
         num_classes,
+        channels=channels,
+        primary_size=primary_size,
+        class_size=class_size,
         strides=(1, 1, 2, 2),
         primary_kernel=5,
         primary_stride=2,
         routing=routing,
         **routing_options,
     )
-    built = build_decoder(decoder, num_classes * CLASS_SIZE, image_shape)
+    built = build_decoder(decoder, num_classes * class_size, image_shape)
     return CapsuleModel(encoder, built, image_shape)
