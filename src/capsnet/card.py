@@ -103,7 +103,7 @@ class Card:
     def without_places(self) -> "Card":
         """Return the card for files that leave this machine: paths of your own data and weights become plain names."""
         kept = {key: value for key, value in self.provenance.items() if key != "place"}
-        for key in ("dataset", "init"):
+        for key in ("dataset", "init", "teacher"):
             if isinstance(kept.get(key), str):
                 kept[key] = PurePath(kept[key]).name
         return replace(self, provenance=kept)

@@ -55,6 +55,12 @@ class Recipe:
     """the share of each batch that is reconstructed, for decoders that dominate the cost"""
     learn_from: float = 1.0
     """learn only from the fewest images that hold this share of a batch's loss; 1: from every image"""
+    teacher_share: float = 0.5
+    """with a teacher: the share of the classification loss that is to give the teacher's scores; the rest is the labels'"""
+    pose_weight: float = 0.0
+    """with a teacher: the weight of the squared distance to its class capsules' poses"""
+    teacher_apart: bool = False
+    """on pairs: the teacher sees each digit alone"""
 
     def __post_init__(self) -> None:
         _require_numbers(self)
@@ -84,6 +90,8 @@ class Recipe:
             f"reconstruct_fraction lies in (0, 1]; got {self.reconstruct_fraction}.",
         )
         _require(0 <= self.late_from <= 1, f"late_from lies in [0, 1]; got {self.late_from}.")
+        _require(0 <= self.teacher_share <= 1, f"teacher_share lies in [0, 1]; got {self.teacher_share}.")
+        _require(0 <= self.pose_weight < float("inf"), f"pose_weight is at least 0; got {self.pose_weight}.")
         _require(0 < self.learn_from <= 1, f"learn_from lies in (0, 1]; got {self.learn_from}.")
 
 
@@ -107,6 +115,10 @@ class Config:
     """training images kept after the seeded shuffle"""
     init: str | None = None
     """weights to start from; what fits is kept"""
+    init_parts: list[str] = field(default_factory=list)
+    """the parts of these weights to start from, when not all; the weights may then be of another model"""
+    teacher: str | None = None
+    """weights of a network to imitate, beside the labels"""
     freeze: list[str] = field(default_factory=list)
     """parts of the network that don't learn: names of modules or tensors, or patterns of them"""
     device: str = "auto"
@@ -115,6 +127,8 @@ class Config:
     compile: bool = False
     test: bool = True
     """False leaves the test set unread: for runs that choose settings"""
+    watch_test: bool = False
+    """test after every epoch too, as the paper's program does; nothing of the run's own result is chosen by it"""
 
     def __post_init__(self) -> None:
         _require_numbers(self)
@@ -127,6 +141,12 @@ class Config:
         if self.fold is not None:
             parse_fold(self.fold)
         _require(self.threads is None or self.threads >= 1, f"--threads is at least 1; got {self.threads}.")
+        _require(
+            self.test or not self.watch_test, "--watch-test reads the test set, --no-test leaves it unread."
+        )
+        _require(
+            not self.init_parts or self.init is not None, "--init-parts are parts of the weights of --init."
+        )
         _require(self.precision in ("float32", "bf16"), f"There is no precision '{self.precision}'.")
 
     def to_dict(self) -> dict[str, Any]:

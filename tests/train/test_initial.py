@@ -12,7 +12,7 @@ from capsnet.cli import main
 from capsnet.config import Config
 from capsnet.data import load_dataset
 from capsnet.errors import CapsNetError
-from capsnet.train.initial import cover, take_over
+from capsnet.train.initial import cover, start_from, take_over
 from capsnet.train.prepare import build_model
 from capsnet.train.recipes import get_recipe
 
@@ -205,3 +205,19 @@ def test_names_cover_exactly_what_is_chosen():
     assert cover(everything[:4], everything) == ["a"]
     assert cover(["a.b.w", "e"], everything) == ["a.b.w", "e"]
     assert cover([], everything) == []
+
+
+def test_parts_of_another_model_start_it(tmp_path):
+    torch.manual_seed(1)
+    source = capsnet.create_model("efficient_capsnet", decoder=False)
+    capsnet.save(source, tmp_path / "singles")
+    data = load_dataset("multimnist")
+    weights = str(tmp_path / "singles")
+    model, start = start_from(weights, data, "efficient_capsnet_multimnist", {}, ["encoder.blocks"])
+    assert start.to_dict()["kept"] == ["encoder.blocks"]
+    assert torch.equal(model.encoder.blocks[2].conv.weight, source.encoder.blocks[2].conv.weight)
+    assert start.new["encoder.capsules.0.weight"] == "which --init-parts leaves out"
+    with pytest.raises(CapsNetError, match="the weights have no part 'blocks'; they have encoder"):
+        start_from(weights, data, "efficient_capsnet_multimnist", {}, ["blocks"])
+    with pytest.raises(CapsNetError, match="say --model efficient_capsnet"):
+        start_from(weights, data, "efficient_capsnet_multimnist", {})

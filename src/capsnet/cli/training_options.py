@@ -7,7 +7,8 @@ from tyro.conf import arg
 
 from capsnet.cli.options import Flag, Kernels, Maybe, Pairs, Parts, parse_pairs
 from capsnet.config import Config
-from capsnet.train.settings import make_config
+from capsnet.errors import CapsNetError, unknown_name
+from capsnet.train.settings import OF_RECIPE, make_config
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class TrainingOptions:
     """Such as 2/5: hold out the second of five fixed parts, the same for every seed, whatever --validation is."""
     no_test: Flag = False
     """Leave the test set unread, while you choose settings."""
+    watch_test: Flag = False
+    """Test after every epoch too and record it: what choosing the checkpoint on the test set, as the paper did, would have
+    given. The run's own result is chosen without it."""
     no_reconstruction: Flag = False
     """Train without the decoder."""
     augment: Maybe[str] = None
@@ -60,11 +64,18 @@ class TrainingOptions:
     file names."""
     model_options: Pairs = ()
     """The model's options, such as routing=dynamic iterations=3."""
+    settings: Pairs = ()
+    """Any other settings of the recipe by name, such as average=0.9995 late_from=0.7 teacher_share=0.8 (`capsnet.config`)."""
     data_options: Pairs = ()
     """The data set's options, such as views=azimuth."""
     init: Maybe[str] = None
     """Weights to start from: a run folder, a weights folder or a bundled name. What fits your classes and images is kept,
     classes by their names; the rest is made anew, and the run says which."""
+    init_parts: Parts = ()
+    """Start from these parts of the weights alone, such as encoder.blocks; they may then be of another model."""
+    teacher: Maybe[str] = None
+    """Weights of a network, or of a mixture, to imitate beside the labels: its scores, and with pose_weight among the settings
+    its poses."""
     freeze: Parts = ()
     """Parts that don't learn, such as encoder.blocks, with the statistics of their BatchNorm; * stands for anything. What is
     new in them learns all the same."""
@@ -84,41 +95,55 @@ class TrainingOptions:
         """Return the configuration that these options ask for; those not given are the defaults', or `base`'s."""
         model_options = parse_pairs(self.model_options, "--model-options")
         data_options = parse_pairs(self.data_options, "--data-options")
+        others = parse_pairs(self.settings, "--settings")
+        for name in others:
+            if name not in OF_RECIPE:
+                raise unknown_name("setting", name, OF_RECIPE, "of a recipe")
         if self.no_reconstruction:
             model_options["decoder"] = False
         if self.image_size is not None:
             data_options["image_size"] = self.image_size
         if self.group_by is not None:
             data_options["group_by"] = self.group_by
+        named = {
+            "epochs": self.epochs,
+            "images": self.images,
+            "minutes": self.minutes,
+            "patience": self.patience,
+            "learning_rate": self.learning_rate,
+            "batch_size": self.batch_size,
+            "weight_decay": self.weight_decay,
+            "balanced": self.balanced or None,
+            "label_smoothing": self.label_smoothing,
+            "limit": self.limit,
+            "validation": self.validation,
+            "hold_out": self.hold_out,
+            "fold": self.fold,
+            "test": False if self.no_test else None,
+            "watch_test": self.watch_test or None,
+            "augmentation": self.augment,
+            "init": self.init,
+            "init_parts": self.init_parts or None,
+            "teacher": self.teacher,
+            "freeze": self.freeze or None,
+            "device": None if self.device == "auto" else self.device,
+            "threads": self.threads,
+            "precision": self.precision,
+            "compile": self.compile or None,
+        }
+        for name in others:
+            if named.get(name) is not None:
+                raise CapsNetError(
+                    f"--settings {name}=... and the option of its own are both given; give one."
+                )
         return make_config(
             dataset,
             model=self.model,
             recipe=self.recipe,
             base=base,
-            epochs=self.epochs,
-            images=self.images,
-            minutes=self.minutes,
-            patience=self.patience,
-            learning_rate=self.learning_rate,
-            batch_size=self.batch_size,
-            weight_decay=self.weight_decay,
-            balanced=self.balanced or None,
-            label_smoothing=self.label_smoothing,
-            limit=self.limit,
-            validation=self.validation,
-            hold_out=self.hold_out,
-            fold=self.fold,
-            test=False if self.no_test else None,
-            augmentation=self.augment,
             model_options=model_options,
             dataset_options=data_options,
-            init=self.init,
-            freeze=self.freeze or None,
-            device=None if self.device == "auto" else self.device,
-            threads=self.threads,
-            precision=self.precision,
-            compile=self.compile or None,
-            **settings,
+            **{**named, **others, **settings},
         )
 
 

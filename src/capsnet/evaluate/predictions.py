@@ -2,7 +2,8 @@
 
 One file in the run folder, `predictions.safetensors`: `scores` (N, J) in 32 bits, so that no tie appears that was not
 there, and the true `classes` (N, K), which tell whether two files are of the same images in the same order. MultiMNIST's
-stream of millions is kept up to `MOST` images.
+stream of millions is kept up to `MOST` images. A run that watches the test set has those of its best epoch on it in a second
+file.
 
 Letters: N images, J classes, K classes in an image.
 """
@@ -16,14 +17,17 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from capsnet.data.base import DataSet
-from capsnet.data.patches import patches as crop_patches
+from capsnet.data.base import DataSet, Split
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.metrics import BATCH
+from capsnet.evaluate.mode import evaluating
+from capsnet.evaluate.patches import average_patches, patch_batches
 from capsnet.files import atomic_write
+from capsnet.kernels import accelerated
 from capsnet.models.base import CapsuleModel
 
 FILE = "predictions.safetensors"
+BEST_ON_TEST = "predictions-best-on-test.safetensors"
 MOST = 100_000
 
 
@@ -78,26 +82,25 @@ class Recorder:
     def predictions(self) -> Predictions:
         return Predictions(torch.cat(self.scores), torch.cat(self.classes).long())
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, file: str = FILE) -> None:
         """Write them into a run's folder."""
         tensors = {"scores": torch.cat(self.scores)[:MOST], "classes": torch.cat(self.classes)[:MOST]}
-        atomic_write(folder / FILE, to_bytes(tensors))
+        atomic_write(folder / file, to_bytes(tensors))
 
 
-def read_predictions(folder: Path) -> Predictions:
+def read_predictions(folder: Path, file: str = FILE) -> Predictions:
     """Read the predictions that a run kept."""
     try:
-        tensors = load_file(folder / FILE)
+        tensors = load_file(folder / file)
         return Predictions(tensors["scores"], tensors["classes"].long())
     except FileNotFoundError:
         raise CapsNetError(
-            f"{folder} has no {FILE}: it is not a finished run, or one of an older capsnet."
+            f"{folder} has no {file}: it is not a finished run, or one of an older capsnet."
         ) from None
     except (SafetensorError, KeyError, OSError) as error:
-        raise CapsNetError(f"'{folder / FILE}' is damaged: {error}.") from error
+        raise CapsNetError(f"'{folder / file}' is damaged: {error}.") from error
 
 
-@torch.inference_mode()
 def predict_test(
     model: CapsuleModel, dataset: DataSet, *, batch_size: int = BATCH, patches: int = 1
 ) -> Predictions:
@@ -106,16 +109,24 @@ def predict_test(
     Args:
         patches: average the scores over this many crops of each image, for cropped data sets.
     """
-    model.eval()
+    return predict(model, dataset, dataset.test, batch_size=batch_size, patches=patches)
+
+
+@torch.inference_mode()
+def predict(
+    model: CapsuleModel, dataset: DataSet, split: Split, *, batch_size: int = BATCH, patches: int = 1
+) -> Predictions:
+    """Return a model's scores on a split, or on its first `MOST` images."""
     device, recorder = next(model.parameters()).device, Recorder()
-    if patches > 1:
-        for images, labels in zip(*(t.split(batch_size) for t in dataset.test), strict=True):
-            crops = crop_patches(images, dataset.preprocessing, patches)
-            scores = torch.stack([model(crop.to(device)).scores for crop in crops])
-            recorder(scores.mean(dim=0), labels.unsqueeze(1))
-        return recorder.predictions()
-    for batch in dataset.evaluation_batches(dataset.test, batch_size):
-        recorder(model(batch.images.to(device)).scores, batch.classes)
-        if recorder.room <= 0:
-            break
+    batches = (
+        dataset.evaluation_batches(split, batch_size)
+        if patches == 1
+        else patch_batches(dataset, split, batch_size, patches)
+    )
+    with evaluating(model), accelerated(model):
+        for batch in batches:
+            output = model(batch.images.to(device))
+            recorder(average_patches(output, patches).scores if patches > 1 else output.scores, batch.classes)
+            if recorder.room <= 0:
+                break
     return recorder.predictions()

@@ -5,7 +5,8 @@ batch, so that an image may hold several classes. The reconstruction loss is the
 al. sum them: a weight of 0.392 here is their 0.0005 x 784. The spread loss is Hinton et al. 2018's for EM routing (eq. 3), a
 mean where they sum, so that neither its size nor the best learning rate depends on the number of classes.
 
-`cross_entropy` is what the networks without capsules are trained with.
+`score_distance` and `pose_distance` are between a network and its teacher. `cross_entropy` is what the networks without
+capsules are trained with.
 
 Letters: B batch, J classes.
 """
@@ -39,6 +40,16 @@ def margin_losses(
 def reconstruction_loss(images: Float[Tensor, "b *s"], targets: Float[Tensor, "b *s"]) -> Float[Tensor, ""]:
     """The mean squared difference between a reconstruction and the image it should give back."""
     return (images - targets).square().mean()
+
+
+def score_distance(scores: Float[Tensor, "b j"], taught: Float[Tensor, "b j"]) -> Float[Tensor, ""]:
+    """The squared distance of two networks' scores, summed over classes as the margin loss is, mean over the batch."""
+    return (scores - taught).square().sum(dim=1).mean()
+
+
+def pose_distance(poses: Float[Tensor, "b k d"], taught: Float[Tensor, "b k d"]) -> Float[Tensor, ""]:
+    """The squared distance of two networks' poses, summed over capsules, mean over the batch."""
+    return (poses - taught).square().sum(dim=(1, 2)).mean()
 
 
 def cross_entropy(logits: Float[Tensor, "b j"], targets: Float[Tensor, "b j"]) -> Float[Tensor, ""]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from capsnet.card import Card
 from capsnet.errors import CapsNetError
-from capsnet.functional.losses import cross_entropy, margin_loss
+from capsnet.functional.losses import cross_entropy, margin_loss, score_distance
 from capsnet.functional.squashing import length
 from capsnet.layers.decoders import ConvDecoder, DenseDecoder, mask_poses
 from capsnet.layers.routing import Routing
@@ -79,6 +79,12 @@ class CapsuleModel(nn.Module):
         if self.routing is not None:
             return self.routing.loss(output.scores, targets, progress=progress)
         return margin_loss(output.scores, targets)
+
+    def imitation_loss(self, output: Output, taught: Float[Tensor, "b j"]) -> Float[Tensor, ""]:
+        """How far the scores are from a teacher's: cross-entropy where they come from logits, else the squared distance."""
+        if output.logits is not None:
+            return cross_entropy(output.logits, taught)
+        return score_distance(output.scores, taught)
 
 
 class SoftmaxModel(CapsuleModel):

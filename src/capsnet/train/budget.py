@@ -31,7 +31,13 @@ def images_within(run: "Training", model: "CapsuleModel") -> int:
     plan = plan_run(run.recipe, run.images_per_epoch)
     trial = copy.deepcopy(model)
     learner = Learner(
-        trial, run.recipe, plan, team=run.team, precision=run.config.precision, compile=run.config.compile
+        trial,
+        run.recipe,
+        plan,
+        team=run.team,
+        precision=run.config.precision,
+        compile=run.config.compile,
+        teacher=run.teacher,
     )
     images, seconds = 0, 0.0
     for count, (step, rows) in enumerate(itertools.cycle(run.batches(0))):

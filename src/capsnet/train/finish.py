@@ -13,7 +13,7 @@ from capsnet.data.base import DataSet, Split
 from capsnet.data.registry import is_path
 from capsnet.evaluate.cost import count_operations, count_parameters
 from capsnet.evaluate.metrics import Evaluation, evaluate
-from capsnet.evaluate.predictions import Recorder
+from capsnet.evaluate.predictions import BEST_ON_TEST, Recorder
 from capsnet.models.base import CapsuleModel
 from capsnet.saving import load, save
 from capsnet.train.initial import Start
@@ -39,6 +39,7 @@ def make_card(
             "recipe": config.recipe.name,
             "seed": config.seed,
             **({"init": config.init} if config.init is not None else {}),
+            **({"teacher": config.teacher} if config.teacher is not None else {}),
             **({"start": start.to_dict()} if start else {}),
             "validation": config.validation,
             "hold_out": config.hold_out,
@@ -75,6 +76,32 @@ def sample(split: Split, most: int) -> Split:
     total = len(split.labels)
     chosen = torch.randperm(total, generator=Generator().manual_seed(0))[: min(total, most)]
     return split.select(chosen.sort().values)
+
+
+def watch_test(training: "Training") -> dict[str, float]:
+    """Test the weights as they are after an epoch (`--watch-test`); keep the predictions of the epoch with the fewest errors.
+
+    That is how the paper chose its checkpoints. The run's own result does not look at it.
+    """
+    team, dataset, seen = training.team, training.dataset, Recorder()
+    test = evaluate(
+        training.learner.trained, dataset, dataset.test, on_scores=seen, shard=team.share, add_up=team.add_up
+    )
+    seen.scores, seen.classes = team.gather(seen.scores), team.gather(seen.classes)
+    errors = test.named_errors("test_")
+    (key, error), *_ = errors.items()
+    if team.leads and all(error < row[key] for row in training.now.rows):
+        seen.write(training.run.path, BEST_ON_TEST)
+    return errors
+
+
+def best_on_test(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the watched test errors of the epoch with the fewest, the first of them; None where none were watched."""
+    keys = [key for key in rows[0] if key.startswith("test_")]
+    if not keys:
+        return None
+    best = min(rows, key=lambda row: row[keys[0]])
+    return {"epoch": best["epoch"], **{key: best[key] for key in keys}}
 
 
 def finish(training: "Training") -> dict[str, Any]:
@@ -147,6 +174,7 @@ def describe(
         "test_images": test.images if test else 0,
         "test_loss": test.loss if test else None,
         "selected": {"weights": weights.name, "epoch": epochs_kept},
+        "best_on_test": best_on_test(now.rows),
         "images_per_second": sum(r["images_per_second"] * r["seconds"] for r in now.rows) / now.seconds,
         "seconds": now.seconds,
         "train_images": len(training.train_split.labels),

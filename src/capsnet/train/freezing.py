@@ -6,13 +6,12 @@ training go by that alone, whoever has frozen it.
 """
 
 from collections.abc import Collection, Sequence
-from fnmatch import fnmatchcase
 
 from torch import nn
 
 from capsnet.errors import CapsNetError
 from capsnet.train.averaging import RunningNorm
-from capsnet.train.initial import cover
+from capsnet.train.initial import cover, is_named
 
 
 def freeze(model: nn.Module, patterns: Sequence[str], new: Collection[str] = ()) -> list[str]:
@@ -42,9 +41,3 @@ def freeze(model: nn.Module, patterns: Sequence[str], new: Collection[str] = ())
         if isinstance(module, RunningNorm) and f"{name}.running_mean" in frozen:
             module.train(False)
     return cover(frozen, names)
-
-
-def is_named(name: str, pattern: str) -> bool:
-    """Tell whether a pattern names a tensor or a module that it is in."""
-    words = name.split(".")
-    return any(fnmatchcase(".".join(words[: n + 1]), pattern) for n in range(len(words)))

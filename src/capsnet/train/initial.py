@@ -6,11 +6,14 @@ Classes are matched by name. Where a tensor has an axis for the classes (class c
 the classes that the weights know keep their values, wherever they stand now. That axis is found by building the model with one
 class more: no model has to say where it is. Weights that don't name their classes keep them when there are as many.
 
+Parts of the weights by name (`--init-parts`) may come from another model: the convolutions of one network in another.
+
 Letters: J classes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import torch
@@ -91,18 +94,22 @@ class ClassAxis(NamedTuple):
 
 
 def start_from(
-    weights: str, dataset: DataSet, name: str, options: Mapping[str, Any]
+    weights: str, dataset: DataSet, name: str, options: Mapping[str, Any], parts: Sequence[str] = ()
 ) -> tuple[CapsuleModel, Start]:
-    """Build the model `name` with the given options for a data set, with those values of other weights that fit."""
+    """Build the model `name` with the given options for a data set, with those values of other weights that fit.
+
+    Args:
+        parts: names of modules or tensors, in which * stands for anything, to take nothing else and keep no options.
+    """
     source = load(weights)
     theirs = source.architecture
-    if theirs.name != name:
+    if theirs.name != name and not parts:
         raise CapsNetError(
             f"The weights '{weights}' are of the model '{theirs.name}', not of '{name}'; say --model {theirs.name}."
         )
-    model = create_for(dataset, name, {**theirs.options, **options})
+    model = create_for(dataset, name, {**({} if parts else theirs.options), **options})
     names = known_classes(source, dataset)
-    start = take_over(model, source, names, dataset.class_names)
+    start = take_over(model, source, names, dataset.class_names, parts)
     if not start.kept and not start.by_class:
         raise CapsNetError(
             f"Nothing of the weights '{weights}' fits {dataset.name} with these options; leave out --init, or choose others."
@@ -129,9 +136,23 @@ def known_classes(source: CapsuleModel, dataset: DataSet) -> Sequence[str]:
     return dataset.class_names if unnamed and as_many else source.card.class_names
 
 
-def take_over(model: CapsuleModel, source: CapsuleModel, theirs: Sequence[str], ours: Sequence[str]) -> Start:
+def take_over(
+    model: CapsuleModel,
+    source: CapsuleModel,
+    theirs: Sequence[str],
+    ours: Sequence[str],
+    parts: Sequence[str] = (),
+) -> Start:
     """Give a model the source's values that fit, in place. `theirs` and `ours` are the class names of the two."""
     given, wanted = source.state_dict(), model.state_dict()
+    for part in parts:
+        if not any(is_named(name, part) for name in given):
+            known = [name for name, _ in source.named_modules() if name and name.count(".") <= 1]
+            raise CapsNetError(
+                f"--init-parts: the weights have no part '{part}'; they have {', '.join(known)}."
+            )
+    if parts:
+        given = {name: t for name, t in given.items() if any(is_named(name, part) for part in parts)}
     axes = find_class_axes(model.architecture)
     shared = [name for name in ours if name in theirs]
     same = list(theirs) == list(ours)
@@ -141,7 +162,7 @@ def take_over(model: CapsuleModel, source: CapsuleModel, theirs: Sequence[str], 
     for name, tensor in wanted.items():
         axis = axes.get(name)
         if name not in given:
-            new[name] = "which the weights don't have"
+            new[name] = "which --init-parts leaves out" if parts else "which the weights don't have"
         elif name not in axes or same:
             if given[name].shape == tensor.shape:
                 tensor.copy_(given[name])
@@ -202,6 +223,12 @@ def cover(chosen: Collection[str], everything: Iterable[str]) -> list[str]:
         prefixes = (".".join(words[: n + 1]) for n in range(len(words)))
         found[next(p for p in prefixes if not any(f"{o}.".startswith(f"{p}.") for o in others))] = None
     return list(found)
+
+
+def is_named(name: str, pattern: str) -> bool:
+    """Tell whether a pattern names a tensor or a module that it is in."""
+    words = name.split(".")
+    return any(fnmatchcase(".".join(words[: n + 1]), pattern) for n in range(len(words)))
 
 
 def shape_of(tensor: Tensor) -> str:

@@ -27,7 +27,7 @@ from capsnet.train.averaging import take_statistics
 from capsnet.train.budget import images_within
 from capsnet.train.callbacks import Callback
 from capsnet.train.distributed import Team, join_team
-from capsnet.train.finish import finish, keep_weights, sample
+from capsnet.train.finish import finish, keep_weights, sample, watch_test
 from capsnet.train.interrupt import Interrupted, deferred_interrupt
 from capsnet.train.order import balanced_order, epoch_order
 from capsnet.train.prepare import (
@@ -45,6 +45,7 @@ from capsnet.train.run_data import NEW, keep_manifest, load_run_data, run_divisi
 from capsnet.train.run_folder import RunFolder
 from capsnet.train.state import Progress, diverged, exhausted, load_state, save_state, share_state
 from capsnet.train.step import Learner
+from capsnet.train.teacher import find_teacher
 from capsnet.waiting import sharing_cores
 from capsnet.wording import counted
 
@@ -124,6 +125,7 @@ class Training:
             self.recipe = fit_batch(config.recipe, len(train_split.labels))
             model, self.start = build_model(config, self.dataset)
             check_recipe(self.recipe, model, self.validation_split)
+            self.teacher = find_teacher(config, self.dataset, model, team.device)
             # Convolutions prefer channels last on CPUs and tensor cores: benchmarks/README.md has the measurement.
             model.to(team.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         team.synchronise_norms(model)
@@ -140,6 +142,7 @@ class Training:
             team=team,
             precision=config.precision,
             compile=config.compile,
+            teacher=self.teacher,
         )
         self.now = Progress()
         self.epoch, self.loss = 0, float("nan")
@@ -290,6 +293,7 @@ class Training:
             "validation_loss": scores.loss if scores else None,
             "images_per_second": now.images / seconds,
             "seconds": seconds,
+            **(watch_test(self) if self.config.watch_test else {}),
         }
 
     def _save(self) -> None:

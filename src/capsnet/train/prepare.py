@@ -103,7 +103,7 @@ def build_model(config: Config, dataset: DataSet) -> tuple[CapsuleModel, Start]:
     if config.init is None:
         model, start = create_for(dataset, config.model, options), Start()
     else:
-        model, start = start_from(config.init, dataset, config.model, options)
+        model, start = start_from(config.init, dataset, config.model, options, config.init_parts)
     frozen = freeze(model, config.freeze, {*start.new, *start.by_class})
     return model, replace(start, frozen=frozen)
 

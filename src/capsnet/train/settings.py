@@ -45,16 +45,16 @@ def make_config(
         recipe: quick when left out.
         base: the configuration of another run, to repeat it with some settings replaced.
         settings: fields of `Config` and `Recipe`. None leaves a setting as it is; model_options and dataset_options are
-            added to those that there are. `freeze` may be a single name.
+            added to those that there are. `freeze` and `init_parts` may be a single name.
     """
     config = base or _defaults(dataset, model, recipe)
     settings = {name: value for name, value in settings.items() if value is not None}
     for name in settings:
         if name not in OF_CONFIG | OF_RECIPE:
             raise unknown_name("setting", name, OF_CONFIG | OF_RECIPE)
-    if "freeze" in settings:
-        parts = settings["freeze"]
-        settings["freeze"] = [parts] if isinstance(parts, str) else list(parts)
+    for name in {"freeze", "init_parts"} & settings.keys():
+        parts = settings[name]
+        settings[name] = [parts] if isinstance(parts, str) else list(parts)
     if base is not None:
         chosen: dict[str, Any] = {"dataset": dataset, "model": model}
         config = dataclasses.replace(config, **{k: v for k, v in chosen.items() if v is not None})

@@ -21,16 +21,26 @@ from capsnet.train.prepare import Plan, build_optimizer
 from capsnet.train.randomness import derive_seed, seed_dropout
 from capsnet.train.schedule import learning_rate
 from capsnet.train.selection import hardest
+from capsnet.train.teacher import Teacher
 
 
 def training_loss(
-    model: CapsuleModel, batch: Batch, recipe: Recipe, progress: float, share: Share = WHOLE
+    model: CapsuleModel,
+    batch: Batch,
+    recipe: Recipe,
+    progress: float,
+    share: Share = WHOLE,
+    teacher: Teacher | None = None,
 ) -> Tensor:
-    """Return the model's classification loss plus the weighted reconstruction of each class by its own capsule."""
+    """Return the model's classification loss, part of which is to imitate the teacher if there is one, plus the weighted
+    reconstruction of each class by its own capsule."""
     b, k = batch.classes.shape
     mine = share.of(batch)
     output = model(mine.images)
-    loss = share.weight(b) * model.classification_loss(output, mine.targets, progress=progress)
+    loss = model.classification_loss(output, mine.targets, progress=progress)
+    if teacher is not None:
+        loss = (1 - recipe.teacher_share) * loss + teacher.loss(model, output, mine)
+    loss = share.weight(b) * loss
     if model.decoder is None or recipe.reconstruction_weight == 0:
         return loss
     some = max(1, round(b * recipe.reconstruct_fraction))
@@ -49,12 +59,12 @@ def smooth(targets: Float[Tensor, "b j"], share: float) -> Float[Tensor, "b j"]:
 class Objective(nn.Module):
     """A network with its loss as one module: everything that gradients flow through."""
 
-    def __init__(self, model: CapsuleModel, recipe: Recipe, share: Share) -> None:
+    def __init__(self, model: CapsuleModel, recipe: Recipe, share: Share, teacher: Teacher | None) -> None:
         super().__init__()
-        self.model, self.recipe, self.share = model, recipe, share
+        self.model, self.recipe, self.share, self.teacher = model, recipe, share, teacher
 
     def forward(self, batch: Batch, progress: float) -> Tensor:
-        return training_loss(self.model, batch, self.recipe, progress, self.share)
+        return training_loss(self.model, batch, self.recipe, progress, self.share, self.teacher)
 
 
 class Learner:
@@ -67,6 +77,7 @@ class Learner:
         team: the processes that train together; this process alone when left out.
         precision: bf16 computes convolutions and the decoder in bfloat16.
         compile: compile the encoder and the decoder with `torch.compile`.
+        teacher: is imitated beside the labels.
     """
 
     def __init__(
@@ -79,6 +90,7 @@ class Learner:
         team: Team | None = None,
         precision: str = "float32",
         compile: bool = False,
+        teacher: Teacher | None = None,
     ) -> None:
         self.model, self.recipe, self.plan, self.seed = model, recipe, plan, seed
         self.team = team or Team(next(model.parameters()).device)
@@ -91,7 +103,7 @@ class Learner:
             for part in filter(None, (model.encoder, model.decoder)):
                 part.compile()
         unused = model.decoder is not None and recipe.reconstruction_weight == 0
-        self.objective = self.team.parallel(Objective(model, recipe, self.team.share), unused=unused)
+        self.objective = self.team.parallel(Objective(model, recipe, self.team.share, teacher), unused=unused)
 
     @property
     def trained(self) -> CapsuleModel:
