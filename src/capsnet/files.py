@@ -75,9 +75,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise CapsNetError(
-            f"'{target}' exists already and is not overwritten: choose another folder for --out."
-        )
+        raise CapsNetError(f"'{target}' exists already and is not overwritten: choose another folder.")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         temporary.mkdir(parents=True)

@@ -1,6 +1,7 @@
 """`capsnet eval`."""
 
 from pathlib import Path
+from typing import Any
 
 from rich.progress import Progress
 from tyro.conf import Positional
@@ -16,6 +17,7 @@ def evaluate(
     /,
     *,
     patches: int = 1,
+    views: Maybe[str] = None,
     pairs: Maybe[int] = None,
     data_options: Pairs = (),
     device: str = "auto",
@@ -30,6 +32,8 @@ def evaluate(
         weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.
         dataset: A data set's name or path; by default the one the weights were trained on.
         patches: Average the scores over this many crops of each image, where the data set is cropped (Hinton uses 13).
+        views: Average the scores over views of each image: itself and, of "shift,turn,slant,zoom" those named, itself moved or
+            turned a little, as far as a number says (shift=1,turn=5). A result of its own: name it with its views.
         pairs: The number of test pairs per digit, on MultiMNIST (the paper uses 1000).
         data_options: The data set's own options, such as views=azimuth_familiar; they override those of training.
         device: auto, cpu, cuda or mps.
@@ -42,6 +46,7 @@ def evaluate(
 
     from capsnet.devices import choose_device, set_threads
     from capsnet.evaluate.metrics import evaluate as run
+    from capsnet.models.mixture import mix
     from capsnet.opening import open_weights
 
     if patches < 1:
@@ -51,7 +56,8 @@ def evaluate(
     where = choose_device(device)
     options = parse_pairs(data_options, "--data-options") | ({"pairs": pairs} if pairs is not None else {})
     opened = open_weights(weights, dataset, data_dir=data_dir, **options)
-    model, data = opened.model, opened.dataset
+    data = opened.dataset
+    model = opened.model if views is None else mix([opened.model], views=views)
     name = data.name
     model.to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
     with Progress(console=console.errors, transient=True, disable=not console.errors.is_terminal) as bar:
@@ -59,14 +65,17 @@ def evaluate(
         scores = run(
             model, data, data.test, patches=patches, on_batch=lambda images: bar.advance(task, images)
         )
-    result = {"weights": weights, "model": model.architecture.name, "dataset": name, **scores.to_dict()}
+    result: dict[str, Any] = {"weights": weights, "model": opened.model.architecture.name, "dataset": name}
+    result |= {"data_options": opened.options, **({"views": views} if views else {}), **scores.to_dict()}
     if json:
         console.print_json(result)
         return
     errors = ", ".join(
         f"{k.replace('_percent', '').replace('_', ' ')} {v:.2f} %" for k, v in scores.named_errors().items()
     )
+    seen = f", views {views}" if views else ""
     console.out.print(
-        f"{model.architecture.name} on {name}: {scores.wrong_images} of {scores.images:,} test images wrong, {errors}",
+        f"{opened.model.architecture.name} on {name}{seen}: {scores.wrong_images} of {scores.images:,} test images wrong, "
+        f"{errors}",
         highlight=False,
     )

@@ -157,6 +157,11 @@ def error_of(trial: "Trial", kind: str) -> Any:
     return values[0] if values else None
 
 
+def label(trial: "Trial") -> str:
+    """Return what tells a trial from the others: its seed, or the name of its settings too."""
+    return trial.folder.name if trial.name else str(trial.seed)
+
+
 def progress_table(trials: "Sequence[Trial]", rows: int) -> Table:
     """Return a table of all seeds; when not all fit, the running ones come first."""
     table = Table(box=box.SIMPLE, pad_edge=False)
@@ -168,7 +173,7 @@ def progress_table(trials: "Sequence[Trial]", rows: int) -> Table:
     styles = {"failed": "red", "training": "bold", "waiting": "dim"}
     for trial in shown:
         table.add_row(
-            str(trial.seed),
+            label(trial),
             "kept" if trial.kept else trial.state,
             percent(
                 error_of(trial, "validation") if trial.result else trial.row.get("validation_error_percent")
@@ -209,7 +214,7 @@ class Lines:
 
     def __init__(self, screen: Console) -> None:
         self.screen = screen
-        self.seen: dict[int, tuple[str, str]] = {}
+        self.seen: dict[str, tuple[str, str]] = {}
 
     def __enter__(self) -> "Lines":
         return self
@@ -220,11 +225,11 @@ class Lines:
     def show(self, trials: "Sequence[Trial]") -> None:
         for trial in trials:
             now = (trial.state, trial.row.get("epoch", ""))
-            before = self.seen.get(trial.seed, ("waiting", ""))
-            self.seen[trial.seed] = now
+            before = self.seen.get(label(trial), ("waiting", ""))
+            self.seen[label(trial)] = now
             if now == before:
                 continue
-            text = f"seed {trial.seed}: {'kept' if trial.kept else trial.state}"
+            text = f"{'' if trial.name else 'seed '}{label(trial)}: {'kept' if trial.kept else trial.state}"
             if trial.state == "done":
                 text += f", test error {percent(error_of(trial, 'test'))}"
             elif trial.state == "failed":

@@ -1,8 +1,8 @@
 """Ensembles: the mean of several networks' scores, from the predictions that their runs kept.
 
 Members are ordered by their validation error, so the choice does not use the test images. The paper chose on the test set
-(MNIST accuracy above 0.9973, MultiMNIST above 0.9470, smallNORB the best two); `select_on_test` does that too, and the
-result says so. Classes are matched by name.
+(MNIST accuracy above 0.9973, MultiMNIST above 0.9470, smallNORB the best two), and the epoch of each member too;
+`select_on_test` does that, and the result says so. Classes are matched by name.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,20 @@ from torch import Tensor
 
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.compare import RESULT, SUB_FOLDER, finished_runs
-from capsnet.evaluate.predictions import FILE, Predictions, predict_test, read_predictions
+from capsnet.evaluate.predictions import BEST_ON_TEST, FILE, Predictions, predict_test, read_predictions
 from capsnet.files import read_json
+from capsnet.models.mixture import mix
 from capsnet.opening import open_weights
 from capsnet.saving import has_weights, load_card
 
 
 @dataclass(frozen=True)
 class Member:
-    """A network and its scores on the test set; `class_names` is empty when the names are unknown."""
+    """A network and its scores on the test set; `class_names` is empty when the names are unknown.
+
+    Attributes:
+        epoch: of the predictions, where it was chosen on the test set.
+    """
 
     run: str
     seed: int | None
@@ -31,16 +36,29 @@ class Member:
     validation_error_percent: float | None
     predictions: Predictions
     class_names: tuple[str, ...] = ()
+    epoch: int | None = None
 
 
-def open_members(places: Sequence[str], *, data_dir: Path | None = None, patches: int = 1) -> list[Member]:
-    """Open runs, all runs of trials folders, and weights by name; those without kept predictions are tested now."""
+def open_members(
+    places: Sequence[str],
+    *,
+    data_dir: Path | None = None,
+    patches: int = 1,
+    views: str | None = None,
+    best_on_test: bool = False,
+) -> list[Member]:
+    """Open runs, all runs of trials folders, and weights by name; those without kept predictions are tested now.
+
+    Args:
+        patches, views: average each network's scores over so many crops, or over views (`capsnet.layers.views`).
+        best_on_test: take each run's epoch with the fewest test errors, where the run watched them.
+    """
     members = []
     for place in places:
         path = Path(place)
         is_weights = not path.is_dir() or (path / "model.safetensors").is_file()
         for folder in [None] if is_weights else finished_runs(path).values():
-            members.append(open_member(place, folder, data_dir, patches))
+            members.append(open_member(place, folder, data_dir, patches, views, best_on_test))
     sets = {member.dataset for member in members}
     if len(sets) > 1:
         raise CapsNetError(f"An ensemble is of one data set; these are of {', '.join(sorted(sets))}.")
@@ -51,21 +69,31 @@ def open_members(places: Sequence[str], *, data_dir: Path | None = None, patches
     return members
 
 
-def open_member(place: str, folder: Path | None, data_dir: Path | None, patches: int) -> Member:
+def open_member(
+    place: str,
+    folder: Path | None,
+    data_dir: Path | None,
+    patches: int = 1,
+    views: str | None = None,
+    best_on_test: bool = False,
+) -> Member:
     """Read the predictions that a run kept, or make them."""
-    if folder is not None and patches == 1 and (folder / FILE).is_file():
+    if folder is not None and patches == 1 and views is None and (folder / FILE).is_file():
         result = read_json(folder / RESULT)
+        watched = best_on_test and (folder / BEST_ON_TEST).is_file()
         return Member(
             str(folder),
             result["seed"],
             result["dataset"],
             result["validation_error_percent"],
-            read_predictions(folder),
+            read_predictions(folder, BEST_ON_TEST if watched else FILE),
             load_card(folder).class_names if has_weights(folder) else (),
+            result["best_on_test"]["epoch"] if watched else None,
         )
     opened = open_weights(folder or place, data_dir=data_dir)
     card, dataset = opened.model.card, opened.dataset
-    predictions = predict_test(opened.model, dataset, patches=patches)
+    model = opened.model if views is None else mix([opened.model], views=views)
+    predictions = predict_test(model, dataset, patches=patches)
     error = card.score.get("validation_error_percent")
     name = card.provenance["dataset"]
     return Member(
@@ -161,6 +189,7 @@ def describe_ensemble(members: Sequence[Member], *, selected_on: str | None) -> 
                 "run": name,
                 "seed": member.seed,
                 "validation_error_percent": member.validation_error_percent,
+                **({"epoch_chosen_on_test": member.epoch} if member.epoch is not None else {}),
                 **{f"test_{k}": v for k, v in member.predictions.named_errors().items()},
             }
             for name, member in zip(short_names([member.run for member in members]), members, strict=True)

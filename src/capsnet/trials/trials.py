@@ -58,10 +58,14 @@ class Engine(Protocol):
 
 @dataclass
 class Trial:
-    """One seed: where it is kept and how far it is. `kept`: it was finished before."""
+    """One training: where it is kept and how far it is. `kept`: it was finished before."""
 
     seed: int
     folder: Path
+    words: tuple[str, ...] = ()
+    """of `capsnet train`, but for the seed and the folder"""
+    name: str = ""
+    """of one of several settings"""
     state: State = "waiting"
     kept: bool = False
     result: dict[str, Any] | None = None
@@ -117,13 +121,30 @@ def run_trials(
     engine = engine or LocalEngine()
     if not seeds:
         raise CapsNetError("--seeds is at least 1.")
-    trials = [Trial(seed, folder / f"s{seed}") for seed in seeds]
+    words = ("--config", str(folder / CONFIG))
+    trials = [Trial(seed, folder / f"s{seed}", words) for seed in seeds]
     for trial in trials:
         check_same(trial.folder, replace(config, seed=trial.seed))
-        trial.look()
-        trial.kept = trial.state == "done"
     threads = config.threads or engine.threads
     write_json(folder / CONFIG, replace(config, threads=threads).to_dict())
+    train_all(trials, engine, threads=threads, save_every=save_every, data_dir=data_dir, watch=watch)
+    write_json(folder / SUMMARY, summary(config, trials))
+    return trials
+
+
+def train_all(
+    trials: Sequence[Trial],
+    engine: Engine,
+    *,
+    threads: int,
+    save_every: float = 20.0,
+    data_dir: Path | None = None,
+    watch: Callable[[Sequence[Trial]], None] = lambda trials: None,
+) -> None:
+    """Train every trial that is not finished."""
+    for trial in trials:
+        trial.look()
+        trial.kept = trial.state == "done"
     options = ["--save-every", str(save_every), "--threads", str(threads)]
     if mode := os.environ.get("CAPSNET_KERNELS"):  # other machines have another environment
         options += ["--kernels", mode]
@@ -137,12 +158,10 @@ def run_trials(
                 elif trial.state in ("waiting", "elsewhere") and engine.room(
                     sum(bool(t.job) for t in trials)
                 ):
-                    start(trial, engine, ["train", "--config", str(folder / CONFIG), *options])
+                    start(trial, engine, options)
             watch(trials)
             time.sleep(POLL)
     watch(trials)
-    write_json(folder / SUMMARY, summary(config, trials))
-    return trials
 
 
 def check_same(folder: Path, config: Config) -> None:
@@ -157,13 +176,13 @@ def check_same(folder: Path, config: Config) -> None:
         )
 
 
-def start(trial: Trial, engine: Engine, words: list[str]) -> None:
+def start(trial: Trial, engine: Engine, options: list[str]) -> None:
     """Hand a trial to the engine, unless another process trains it or has finished it in the meantime."""
     trial.look()
     if trial.state == "done":
         return
-    words = [*words, "--seed", str(trial.seed), "--out", str(trial.folder), "--resume"]
-    trial.job = engine.start(trial.folder, words)
+    own = ["--seed", str(trial.seed), "--out", str(trial.folder), "--resume"]
+    trial.job = engine.start(trial.folder, ["train", *trial.words, *options, *own])
     if trial.job is None:
         trial.state, trial.note = "elsewhere", ELSEWHERE
     else:
