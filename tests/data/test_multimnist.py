@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from capsnet.data import load_dataset
 from capsnet.data.base import Batch, DataSet, Split
-from capsnet.data.pairs import PairDataSet, draw_partners, place
+from capsnet.data.pairs import PairDataSet, draw_apart, draw_partners, place
 from capsnet.errors import CapsNetError
 
 FIRST_PARTNERS = [9, 7, 3, 9, 5, 8, 2, 4]
@@ -127,3 +127,61 @@ def test_a_batch_of_one_class_still_gets_partners(multimnist: PairDataSet) -> No
 def test_impossible_options_are_refused(options: dict[str, int], message: str) -> None:
     with pytest.raises(CapsNetError, match=message):
         load_dataset("multimnist", **options)
+
+
+def test_both_protocols_have_names_and_a_network_may_be_tested_by_either() -> None:
+    sabour, authors = (load_dataset("multimnist", protocol=name) for name in ("sabour", "authors"))
+    assert isinstance(sabour, PairDataSet)
+    assert isinstance(authors, PairDataSet)
+    assert (sabour.shift, authors.shift) == (4, 6)
+    split = some(authors.test, 30)
+    rounds = list(authors.test_pairs(split, 3, 30))
+    assert all(bool((batch.classes[:, 0] != batch.classes[:, 1]).all()) for batch in rounds)
+    # The first digit is at one place in all its pairs there, and the other is anew in each.
+    assert torch.equal(rounds[0].originals[:, 0], rounds[2].originals[:, 0])
+    assert not torch.equal(rounds[0].originals[:, 1], rounds[2].originals[:, 1])
+    usual = list(sabour.test_pairs(split, 2, 30))
+    assert not torch.equal(usual[0].originals[:, 0], usual[1].originals[:, 0])
+    plain = load_dataset("multimnist")
+    assert isinstance(plain, PairDataSet)
+    assert torch.equal(next(plain.test_pairs(split, 1, 30)).images, usual[0].images)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"protocol": "authors", "shift": 4}, "moves digits by 6 pixels, not by 4: say shift=6"),
+        ({"protocol": "hinton"}, "no protocol 'hinton' of MultiMNIST"),
+        ({"digits": 3}, "1 digit or 2, not 3"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict, sentence: str) -> None:
+    with pytest.raises(CapsNetError, match=sentence):
+        load_dataset("multimnist", **options)
+
+
+def test_single_digits_are_in_the_places_of_pairs() -> None:
+    single = load_dataset("multimnist", digits=1)
+    batch = training(single)
+    assert batch.images.shape == (64, 1, 36, 36)
+    assert torch.equal(batch.classes, single.train.labels[:64, None])
+    assert torch.equal(batch.images, batch.originals[:, 0])
+    assert torch.equal(batch.targets.sum(dim=1), torch.ones(64))
+    assert [len(b.images) for b in single.evaluation_batches(some(single.train, 20), 16)] == [16, 4]
+
+
+def test_a_curriculum_begins_with_digits_apart(multimnist: PairDataSet) -> None:
+    split = some(multimnist.train, 256)
+    overlap = {}
+    for name in ("none", "apart", "both"):
+        multimnist.check_augmentation(name)
+        batch = multimnist.training_batch(split, name, Generator().manual_seed(0))
+        both_inked = (batch.originals > 0.2).all(dim=1).float()
+        overlap[name] = float(both_inked.sum())
+    assert overlap["apart"] < 0.7 * overlap["none"]
+    assert 0.6 * overlap["none"] < overlap["both"] < overlap["none"]
+    shifts = draw_apart(500, 4, Generator().manual_seed(0))
+    assert int((shifts[:, 0] * shifts[:, 1]).max()) < 0
+    assert sorted(shifts.abs().unique().tolist()) == [2, 3, 4]
+    with pytest.raises(CapsNetError, match=r"by pairing them \(none, apart, both\)"):
+        multimnist.check_augmentation("shift")

@@ -34,16 +34,16 @@ def test_no_pair_has_a_digit_that_is_held_out(tmp_path, monkeypatch):
     data = sliced_multimnist()
     _, held_out = hold_out(data, "writers", fold="1/2")
     digits = {digit.numpy().tobytes() for digit in held_out.images}
-    pair, make_batch, seen = PairDataSet.pair, PairDataSet.training_batch, []
+    overlay, make_batch, seen = PairDataSet.overlay, PairDataSet.training_batch, []
 
     def watched_batch(self, *arguments):
         with monkeypatch.context() as patch:
-            patch.setattr(PairDataSet, "pair", watched_pair)
+            patch.setattr(PairDataSet, "overlay", watched_overlay)
             return make_batch(self, *arguments)
 
-    def watched_pair(self, first, second, shifts):
-        seen.extend(digit.numpy().tobytes() for split in (first, second) for digit in split.images)
-        return pair(self, first, second, shifts)
+    def watched_overlay(self, digits, shifts):
+        seen.extend(digit.numpy().tobytes() for split in digits for digit in split.images)
+        return overlay(self, digits, shifts)
 
     monkeypatch.setattr(PairDataSet, "training_batch", watched_batch)
     # A batch is at most a twentieth of the training images, here one digit.

@@ -67,7 +67,9 @@ class Network(ABC):
     @property
     def classes_per_image(self) -> int:
         """How many classes an image holds: two where the weights were trained on overlapping pairs."""
-        return 2 if self.card.provenance.get("dataset") == PAIRS else 1
+        told = self.card.provenance
+        alone = told.get("dataset_options", {}).get("digits") == 1
+        return 2 if told.get("dataset") == PAIRS and not alone else 1
 
     def probe(self) -> tuple[tuple[int, ...], int | None]:
         """Return the shape of poses and the number of capsules below, found by computing one blank picture."""
