@@ -29,6 +29,7 @@ def ensemble(
     train_in: Maybe[Path] = None,
     jobs: int = 1,
     save: Maybe[Path] = None,
+    no_test: Flag = False,
     data_dir: Maybe[Path] = None,
     out: Maybe[Path] = None,
     json: Flag = False,
@@ -49,6 +50,7 @@ def ensemble(
             a little, as far as a number says (shift=1,turn=5).
         train_in: The folder of the runs of listed members; runs/FILE's name when left out.
         jobs: How many of them train at the same time.
+        no_test: With --save: leave the test set unread, for a mixture that is a teacher while settings are chosen.
         save: Also write all networks as one into this new folder, which every command opens like any weights.
         data_dir: The folder to look for data sets in first.
         out: Also write the result to this JSON file.
@@ -65,6 +67,10 @@ def ensemble(
         raise CapsNetError(
             "--greedy chooses settings, not networks: leave out --best, --above, --select-on-test and --save."
         )
+    if no_test and (save is None or (best, above, select_on_test) != (None, None, False)):
+        raise CapsNetError(
+            "--no-test only saves: say where with --save, and leave out --best, --above and --select-on-test."
+        )
     if select_on_test and save is not None:
         raise CapsNetError(
             "--save keeps no members that were chosen on the test set: leave out --select-on-test."
@@ -77,6 +83,11 @@ def ensemble(
 
         candidates = read_candidates([Path(place) for place in places], data_dir=data_dir, views=views)
         result = {**describe_choice(candidates, choose_greedily(candidates, greedy)), "views": views}
+    elif no_test:
+        from capsnet.evaluate.mixtures import save_mixture
+
+        made = save_mixture(places, save or Path(), views=views)
+        result = {"saved": str(save), "members": made.card.provenance["members"], "views": views}
     else:
         from capsnet.evaluate.ensembles import choose, describe_ensemble, open_members
         from capsnet.evaluate.mixtures import save_mixture
@@ -100,6 +111,10 @@ def ensemble(
         console.print_json(result)
     elif greedy is not None:
         show_choice(result)
+    elif no_test:
+        console.out.print(
+            f"{save}: {len(places)} networks as one", markup=False, highlight=False, soft_wrap=True
+        )
     else:
         show(result)
 
