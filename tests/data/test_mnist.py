@@ -113,6 +113,15 @@ def test_every_training_image_has_its_writer(mnist: DataSet) -> None:
     assert writers[:6].tolist() == [2154, 0, 2232, 0, 2168, 0]
 
 
+def test_the_writers_of_the_test_images_are_other_people(mnist: DataSet) -> None:
+    writers = mnist.test_groups["writers"]
+    assert writers.shape == (10_000,)
+    assert len(writers.unique()) == 297
+    assert not set(writers.tolist()) & set(mnist.groups["writers"].tolist())
+    assert int((writers >= 2000).sum()) == 5001
+    assert writers[:3].tolist() == [2578, 2359, 2530]
+
+
 def test_images_of_a_writer_are_alike_in_slant(mnist: DataSet, slant: Tensor) -> None:
     """The writers belong to the images: a shuffled list would leave the slant's variance as it is."""
     writers = mnist.groups["writers"]
@@ -123,17 +132,18 @@ def test_images_of_a_writer_are_alike_in_slant(mnist: DataSet, slant: Tensor) ->
 
 
 def test_the_writers_licence_lies_beside_them() -> None:
-    text = (WRITERS.parent / "LICENSE.md").read_text(encoding="utf-8")
+    text = (WRITERS / "LICENSE.md").read_text(encoding="utf-8")
     assert all(word in text for word in ("Yadav", "Bottou", "QMNIST", "BSD License", "Facebook, Inc."))
 
 
 def test_altered_writers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = bytearray(gzip.decompress(WRITERS.read_bytes()))
+    name = "train-writers-idx1-short.gz"
+    content = bytearray(gzip.decompress((WRITERS / name).read_bytes()))
     content[100] ^= 1
-    (tmp_path / "writers.gz").write_bytes(gzip.compress(bytes(content)))
-    monkeypatch.setattr(module, "WRITERS", tmp_path / "writers.gz")
-    with pytest.raises(CapsNetError, match=r"writers\.gz is not the file it should be"):
-        read_writers()
+    (tmp_path / name).write_bytes(gzip.compress(bytes(content)))
+    monkeypatch.setattr(module, "WRITERS", tmp_path)
+    with pytest.raises(CapsNetError, match=r"short\.gz is not the file it should be"):
+        read_writers("train")
 
 
 def test_the_training_images_are_stored_writer_by_writer(slant: Tensor) -> None:

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 from tyro.extras import SubcommandApp
 
 from capsnet.cli import console, cost
-from capsnet.cli.options import Flag, Maybe
+from capsnet.cli.options import Flag, Maybe, Names
 from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def build_app() -> SubcommandApp:
     """The commands under `capsnet analyze`."""
     app = SubcommandApp()
     app.command(name="cost")(cost.cost)
-    for command in (reconstruct, perturb, equivariance, errors, routing, calibration):
+    for command in (reconstruct, perturb, equivariance, errors, missed, routing, calibration):
         app.command(name=command.__name__)(command)
     return app
 
@@ -175,6 +175,31 @@ def errors(
     subject = _open(weights, dataset, data_dir, device, threads)
     result = analyse(subject, subject.choose(images, seed), out, most=most)
     _finish(result, subject, out, "errors", json)
+
+
+def missed(
+    runs: Names,
+    /,
+    *,
+    out: Out,
+    most: int = 60,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Count how many of several networks miss each test image, by writer and by what people say of the label.
+
+    Args:
+        runs: Run folders, folders of `capsnet trials` (all their runs), or weights.
+        most: The number of images to draw; the CSV file has all.
+    """
+    from capsnet.analysis.missed import analyse
+    from capsnet.evaluate.ensembles import open_members
+
+    if not runs:
+        raise CapsNetError("Name at least one run.")
+    members = open_members(runs, data_dir=data_dir)
+    subject = _open(members[0].run, None, data_dir, "cpu", None)
+    _finish(analyse(members, subject, out, most=most), subject, out, "missed", json)
 
 
 def routing(

@@ -1,6 +1,7 @@
 """What a data set is: tensors in memory, how they become a model's input, and how a training batch is made.
 
-Letters: N images, B batch, C x H x W image, J classes, K pictures to reconstruct from one image (1; 2 in MultiMNIST).
+Letters: N training images, M test images, B batch, C x H x W image, J classes, K pictures to reconstruct from one image (1;
+2 in MultiMNIST).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +52,7 @@ class DataSet:
     there are always "none" and lists of operations such as "shift,rotate" (`capsnet.data.compose`).
     `digests` are the SHA-256 of the files read, for a run's record. `views` is how often an epoch shows each image.
     `groups` has the ways to group the training images, by name ("writers", "objects"): the number of each image's group, so
-    that validation can hold out whole groups.
+    that validation can hold out whole groups; `test_groups` those of the test images, for what is said about its errors.
 
     Your own pictures (`capsnet.data.own`) also have `units`, what each training image must stay together with when it is
     held out; `manifest`, the files of the training, validation and test images in this order; `changes` since the
@@ -68,6 +69,7 @@ class DataSet:
     digests: Mapping[str, str] = field(default_factory=dict)
     views: int = 1
     groups: Mapping[str, Int[Tensor, "n"]] = field(default_factory=dict)
+    test_groups: Mapping[str, Int[Tensor, "m"]] = field(default_factory=dict)
     validation: Split | None = None
     units: tuple[str, ...] = ()
     manifest: tuple[Entry, ...] = ()

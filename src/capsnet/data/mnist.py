@@ -1,5 +1,5 @@
 """MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey (LeCun, Cortes, Burges). Its four files are part of the package,
-and with them the writer of each training image (Yadav and Bottou 2019).
+and with them the writer of each image (Yadav and Bottou 2019).
 
 | split | images | classes | pixels     |
 |-------|--------|---------|------------|
@@ -27,8 +27,11 @@ FILES = {
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
-WRITERS = Path(__file__).parent / "bundled" / "qmnist" / "train-writers-idx1-short.gz"
-WRITERS_SHA256 = "d35a9f2f67cffc42cffa71f2ea3836057010e277931851a38fa1d336c9b60df4"
+WRITERS = Path(__file__).parent / "bundled" / "qmnist"
+WRITERS_SHA256 = {
+    "train": "d35a9f2f67cffc42cffa71f2ea3836057010e277931851a38fa1d336c9b60df4",
+    "test": "73ea42627e35f032384d76b5a63c6aaadec08acaa425def0f7321e13231927ca",
+}
 CLASS_NAMES = tuple("0123456789")
 PREPROCESSING = Preprocessing(kind="digit", divisor=256.0, light_on_dark=True)
 
@@ -56,15 +59,20 @@ def mnist(data_dir: Path | None = None) -> "DataSet":
         (1, 28, 28),
         MNIST_AUGMENTATIONS,
         digests,
-        groups={"writers": read_writers()},
+        groups={"writers": read_writers("train")},
+        test_groups={"writers": read_writers("test")},
     )
 
 
-def read_writers() -> "torch.Tensor":
-    """Return the number of the writer of each training image; the images of a writer are not stored together."""
+def read_writers(part: str) -> "torch.Tensor":
+    """Return the number of the writer of each image; the images of a writer are not stored together.
+
+    Numbers from 2000 on are high-school students (NIST's series hsf_4), the others employees of the Census Bureau (hsf_0).
+    """
     import torch
 
-    return torch.from_numpy(read_idx(WRITERS, ndim=1, sha256=WRITERS_SHA256, kind="shorts").array).long()
+    file = WRITERS / f"{part}-writers-idx1-short.gz"
+    return torch.from_numpy(read_idx(file, ndim=1, sha256=WRITERS_SHA256[part], kind="shorts").array).long()
 
 
 def read_mnist_like(folder: Path, files: dict[str, str]) -> "tuple[Split, Split, dict[str, str]]":

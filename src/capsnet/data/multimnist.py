@@ -5,10 +5,10 @@
 | train | 60,000 x 10 pairs an epoch | 2 of 10 | 1x36x36 |
 | test  | 10,000 x `pairs`           | 2 of 10 | 1x36x36 |
 
-Two protocols of testing are in use, with two errors, of which results always have both. `sabour`: shifts of up to 4 pixels; what
-is reported is the pair error (both digits must be right). `authors`, the program of Mazzia et al. 2021: shifts of up to 6, which
-cut off some ink, each test image at one place in all its pairs; what is reported is the digit error (half credit for one of
-two). The two digits are of different classes in both.
+Two protocols of testing are in use, with two errors, of which results always have both. `sabour`: shifts of up to 4 pixels;
+what is reported is the pair error (both digits must be right). `authors`, the program of Mazzia et al. 2021: shifts of up
+to 6, which cut off some ink, each test image at one place in all its pairs; what is reported is the digit error (half
+credit for one of two). The two digits are of different classes in both.
 """
 
 from pathlib import Path
