@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from capsnet import create_model
 from capsnet.cli import main
+from capsnet.cli.options import parse_pairs
 from capsnet.data import load_dataset
 from capsnet.files import read_json
+from capsnet.trials.members import read_members
 
 DOCS = Path(__file__).parent.parent / "docs"
 ADDING = (DOCS / "adding.md").read_text(encoding="utf-8")
+ENSEMBLES = (DOCS / "ensembles.md").read_text(encoding="utf-8")
 FINETUNING = (DOCS / "finetuning.md").read_text(encoding="utf-8")
 
 
@@ -29,6 +33,23 @@ def test_the_worked_examples_run_and_the_new_data_set_trains(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "test error" in done.stdout
+
+
+def test_the_members_that_are_listed_can_be_trained(tmp_path):
+    (listed,) = re.findall(r"```json\n(.*?)```", ENSEMBLES, flags=re.DOTALL)
+    (tmp_path / "members.json").write_text(listed)
+    trials = read_members(tmp_path / "members.json", tmp_path)
+    assert [trial.folder.name for trial in trials] == [
+        "plain-s0",
+        "plain-s1",
+        "upright-s0",
+        "narrow-s0",
+        "adam-s0",
+    ]
+    for trial in trials:
+        words = list(trial.words)
+        options = words[words.index("--model-options") + 1 :] if "--model-options" in words else []
+        create_model("efficient_capsnet", **parse_pairs(options, "--model-options"))
 
 
 @pytest.fixture

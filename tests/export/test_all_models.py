@@ -65,12 +65,16 @@ MIXTURES = """
 import capsnet
 from capsnet.export.trace import trace
 
-small = {"matrix_capsnet": {"types": (4, 2, 2, 2)}, "efficient_capsnet": {"routing": "variational"}}
+seen = {"deskew": True, "ink_width": 9}
+small = {
+    "matrix_capsnet": {"types": (4, 2, 2, 2)},
+    "mixture": {"members": [("efficient_capsnet", seen | {"routing": "variational"})], "views": "turn"},
+}
 for name, options in small.items():
     graph = trace(capsnet.create_model(name, (1, 20, 20), 3, decoder=False, **options)).graph
     assert graph.input[0].type.tensor_type.shape.dim[0].dim_param, name
 """
 
 
-def test_mixture_routings_export_with_a_free_batch(run_without_shape_checks):
+def test_mixture_routings_and_views_export_with_a_free_batch(run_without_shape_checks):
     run_without_shape_checks(MIXTURES)

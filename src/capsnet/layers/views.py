@@ -90,6 +90,6 @@ def look(images: Float[Tensor, "b c h w"], affine: Affine) -> Float[Tensor, "b c
         [[a, b * height / width, c * 2 / width], [d * width / height, e, f * 2 / height]], dtype=torch.float32
     )
     grid = F.affine_grid(theta[None], [1, 1, height, width], align_corners=False).to(images.device)
-    grid = grid.expand(len(images), -1, -1, -1)
+    grid = grid.expand(images.shape[0], -1, -1, -1)  # len() would make a traced batch a constant
     moved = F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
     return moved.to(images.dtype)

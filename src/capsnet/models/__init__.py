@@ -17,6 +17,7 @@ from capsnet.models import (
 )
 from capsnet.models.backbones import register_backbone
 from capsnet.models.base import CapsuleModel, Output, SoftmaxModel
+from capsnet.models.mixture import mix
 
 __all__ = [
     "CapsuleModel",
@@ -32,6 +33,7 @@ __all__ = [
     "efficient_capsnet",
     "hfc",
     "matrix_capsnet",
+    "mix",
     "mixture",
     "register_backbone",
     "residual_capsnet",

@@ -47,8 +47,8 @@ class MixtureEncoder(nn.Module):
         first = self.first(seen, coupling=coupling)
         scores = torch.stack([first.scores, *(other(seen).scores for other in self.others)]).mean(dim=0)
         if self.views is not None:
-            scores = scores.unflatten(0, (len(self.views), -1)).mean(dim=0)
-        b = len(images)
+            scores = scores.unflatten(0, (len(self.views), images.shape[0])).mean(dim=0)
+        b = images.shape[0]  # len() would make a traced batch a constant
         coupled = first.coupling[:b] if first.coupling is not None else None
         # A mean of probabilities has no logits of its own; its logarithm is what a softmax would give back.
         logits = scores.clamp_min(1e-12).log() if first.logits is not None else None
