@@ -16,6 +16,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from capsnet.config import trial_of
+
 
 class Sum(NamedTuple):
     """A trial over all its folds. `images` is how many were held out in all."""
@@ -30,12 +32,6 @@ class Sum(NamedTuple):
 def read_result(path: Path) -> dict[str, Any]:
     """Read a run folder's or a kept result."""
     return json.loads((path / "result.json" if path.is_dir() else path).read_text())
-
-
-def key_of(result: dict[str, Any]) -> str:
-    """Return what all folds of a trial have in common: its settings without the fold and the machine's."""
-    free = ("fold", "device", "threads")
-    return json.dumps({k: v for k, v in result["config"].items() if k not in free}, sort_keys=True)
 
 
 def add_folds(results: list[dict[str, Any]], best: bool = False) -> Sum:
@@ -68,7 +64,7 @@ def main() -> None:
     for path in options.runs:
         result = read_result(path)
         if result["config"].get("fold"):
-            trials[key_of(result)].append((path, result))
+            trials[trial_of(result["config"])].append((path, result))
         else:
             print(f"{path} is not of a fold", file=sys.stderr)
     lines = []

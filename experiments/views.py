@@ -2,9 +2,9 @@
 
     python experiments/views.py ../runs/folds/fast-fold*-s0 --views shift turn=3 turn=5 shift,turn --out results/views/fast.json
 
-Runs are those of `capsnet train --hold-out writers --fold K/N`; their last weights judge the images that each held out, all runs
-together. The test set is not read, so the views may be chosen by what this says. A run that is still going counts with the
-weights of its last whole epoch, and the file says which that is.
+Runs are those of `capsnet train --hold-out writers --fold K/N`; their last weights judge the images that each held out, all
+runs together. The test set is not read, so the views may be chosen by what this says. A run that is still going counts with
+the weights of its last whole epoch, and the file says which that is.
 """
 
 import argparse

@@ -1,6 +1,8 @@
 """A run's settings: frozen, without torch, saved as JSON, from which the run can be repeated."""
 
 import dataclasses
+import json
+import re
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -168,6 +170,23 @@ class Config:
         flat_theirs = {**theirs, **theirs.pop("recipe"), "recipe": other.recipe.name}
         free = {"device", "threads", "name"}
         return [k for k in flat_mine if k not in free and flat_mine[k] != flat_theirs[k]]
+
+
+def trial_of(config: dict[str, Any]) -> str:
+    """Return what all folds of a trial have in common: a run's settings without its fold, its machine's, and the fold in the
+    names of the weights that it learns from."""
+    shared = {k: v for k, v in config.items() if k not in ("fold", "device", "threads")}
+    return json.dumps(
+        {k: without_fold(v) if k in FROM_WEIGHTS else v for k, v in shared.items()}, sort_keys=True
+    )
+
+
+def without_fold(name: Any) -> Any:
+    """Return a run's name or path without the fold in it: fast-fold2-s0 is fast-s0."""
+    return re.sub(r"[-_]?fold\d+(of\d+)?", "", name) if isinstance(name, str) else name
+
+
+FROM_WEIGHTS = ("teacher", "init")
 
 
 def parse_fold(text: str) -> tuple[int, int]:

@@ -7,8 +7,16 @@ import torch
 
 import capsnet
 from capsnet.cli import main
+from capsnet.config import trial_of
 from capsnet.errors import CapsNetError
-from capsnet.evaluate.out_of_fold import FILE, Candidate, choose_greedily, judge, read_candidates
+from capsnet.evaluate.out_of_fold import (
+    FILE,
+    Candidate,
+    choose_greedily,
+    describe_choice,
+    judge,
+    read_candidates,
+)
 from capsnet.evaluate.predictions import Predictions
 from capsnet.trials.members import read_members
 
@@ -88,6 +96,14 @@ def test_the_command_writes_a_file_that_lists_the_chosen_members(runs, tmp_path,
     config = json.loads((tmp_path / "runs" / f"{best['name']}.json").read_text())
     assert (config["fold"], config["validation"], config["test"]) == (None, 0, True)
     assert config["recipe"]["learning_rate"] == {"slow": 1e-7, "fast": 3e-3}[best["name"]]
+
+
+def test_the_folds_of_a_taught_trial_have_a_teacher_each():
+    taught = [{"seed": 0, "fold": f"{n}/2", "teacher": f"runs/t/wide-fold{n}-s0"} for n in (1, 2)]
+    assert trial_of(taught[0]) == trial_of(taught[1]) != trial_of({"seed": 0, "teacher": "runs/t/other-s0"})
+    one = candidate("taught", 0.3, 0)._replace(config={"dataset": "x", **taught[0]})
+    (member,) = describe_choice([one], choose_greedily([one], 1))["members"]
+    assert (member["config"]["teacher"], member["config"]["fold"]) == ("runs/t/wide-s0", None)
 
 
 def test_missing_folds_and_other_runs_are_refused(runs, tmp_path):

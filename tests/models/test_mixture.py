@@ -81,8 +81,9 @@ def test_members_of_other_images_are_refused(members):
         CapsNetError, match="take the same images and classes; 'efficient_capsnet' takes 1x20x20"
     ):
         mix([members[0], other])
-    with pytest.raises(CapsNetError, match="members are 1 to 100 pairs"):
-        capsnet.create_model("mixture", members=())
+    for wrong in ((), ("ab",), (("cnn_small",),)):
+        with pytest.raises(CapsNetError, match="members are 1 to 100 pairs"):
+            capsnet.create_model("mixture", members=wrong)
 
 
 def test_a_view_is_a_shift_of_whole_pixels():

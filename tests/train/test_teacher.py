@@ -102,6 +102,7 @@ def test_a_run_names_its_teacher_a_mixture(tmp_path):
         progress=False,
     )
     assert run.result["config"]["teacher"] == weights
+    assert len(run.result["teacher_sha256"]) == 64
     assert run.model.card.provenance["teacher"] == weights
     assert run.model.card.without_places().provenance["teacher"] == "mixture"
 

@@ -8,8 +8,6 @@ setting: the ensemble's own networks are trained with it on all images.
 Letters: N images, J classes.
 """
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +18,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from capsnet.config import parse_fold
+from capsnet.config import FROM_WEIGHTS, parse_fold, trial_of, without_fold
 from capsnet.data.hold_out import hold_out_rows
 from capsnet.errors import CapsNetError
 from capsnet.evaluate.compare import RESULT
@@ -31,7 +29,6 @@ from capsnet.models.mixture import mix
 from capsnet.opening import open_weights
 
 FILE = "held_out.safetensors"
-NOT_THE_TRIALS = ("fold", "device", "threads")  # of a configuration
 
 
 class Candidate(NamedTuple):
@@ -61,8 +58,7 @@ def read_candidates(
         config = read_json(folder / RESULT)["config"]
         if not config.get("fold"):
             raise CapsNetError(f"'{folder}' is not of a fold: train it with --hold-out writers --fold 1/5.")
-        shared = {k: v for k, v in config.items() if k not in NOT_THE_TRIALS}
-        trials[json.dumps(shared, sort_keys=True)].append((folder, config))
+        trials[trial_of(config)].append((folder, config))
     found = [join_folds(runs, data_dir, views) for runs in trials.values()]
     for other in found[1:]:
         if not other.predictions.same_images(found[0].predictions):
@@ -74,7 +70,7 @@ def join_folds(
     runs: Sequence[tuple[Path, dict[str, Any]]], data_dir: Path | None, views: str | None
 ) -> Candidate:
     """Join the held-out predictions of one trial's folds; refuse folds that are missing or there twice."""
-    name = re.sub(r"[-_]?fold\d+(of\d+)?(-s0)?", "", runs[0][0].name)
+    name = without_fold(runs[0][0].name).removesuffix("-s0")
     parts = parse_fold(runs[0][1]["fold"])[1]
     have = sorted(config["fold"] for _, config in runs)
     expected = [f"{part}/{parts}" for part in range(1, parts + 1)]
@@ -130,10 +126,17 @@ def choose_greedily(candidates: Sequence[Candidate], most: int) -> list[Choice]:
 
 
 def describe_choice(candidates: Sequence[Candidate], steps: Sequence[Choice]) -> dict[str, Any]:
-    """Return the result of a choice: every candidate alone, every step, and the settings to train the members with."""
+    """Return the result of a choice: every candidate alone, every step, and the settings to train the members with.
+
+    A member that has a teacher is to learn from the one of that name without the fold: trained on all images too.
+    """
     alone: list[Mapping[str, Any]] = [judge([c])._asdict() for c in candidates]
     by_name = {c.name: c for c in candidates}
     everything = {"fold": None, "hold_out": "images", "validation": 0, "test": True}
+
+    def whole(config: dict[str, Any]) -> dict[str, Any]:
+        return {**config, **everything, **{key: without_fold(config.get(key)) for key in FROM_WEIGHTS}}
+
     return {
         "dataset": candidates[0].config["dataset"],
         "selected_on": "out-of-fold",
@@ -142,5 +145,5 @@ def describe_choice(candidates: Sequence[Candidate], steps: Sequence[Choice]) ->
             {"name": one["names"][0], "loss": one["loss"], "errors": one["errors"]} for one in alone
         ],
         "steps": [{"added": step.names[-1], "loss": step.loss, "errors": step.errors} for step in steps],
-        "members": [{"name": n, "config": {**by_name[n].config, **everything}} for n in steps[-1].names],
+        "members": [{"name": n, "config": whole(by_name[n].config)} for n in steps[-1].names],
     }

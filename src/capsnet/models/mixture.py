@@ -61,14 +61,19 @@ def mixture(
     num_classes: int,
     *,
     decoder: bool | str = True,
-    members: Sequence[tuple[str, Mapping[str, Any]]] = TWO,
+    members: Any = TWO,
     views: str | None = None,
 ) -> CapsuleModel:
     """The mean of several networks' scores; `members` are (model, options), `views` such as "shift,turn=5".
 
     The decoder is the first member's, if it has one, unless `decoder=False`.
     """
-    if not 1 <= len(members) <= MOST_MEMBERS or any(len(member) != 2 for member in members):
+    pairs = all(isinstance(member, Sequence) and len(member) == 2 for member in members)
+    if (
+        not 1 <= len(members) <= MOST_MEMBERS
+        or not pairs
+        or not all(isinstance(m[1], Mapping) for m in members)
+    ):
         raise CapsNetError(f"members are 1 to {MOST_MEMBERS} pairs of a model and its options.")
     first, *others = (
         create_model(name, image_shape, num_classes, **{**options, **({"decoder": False} if number else {})})

@@ -185,6 +185,7 @@ def describe(
         **origin,
         "data": dict(dataset.digests),
         "start": training.start.to_dict() if training.start else None,
+        "teacher_sha256": training.teacher.digest if training.teacher else None,
         "config": config.to_dict(),
         "curve": now.rows,
     }

@@ -22,7 +22,7 @@ from capsnet.data.base import Batch, DataSet
 from capsnet.errors import CapsNetError
 from capsnet.functional.losses import pose_distance
 from capsnet.models.base import CapsuleModel, Output
-from capsnet.saving import load
+from capsnet.saving import checksum, load
 
 
 class Taught(NamedTuple):
@@ -39,6 +39,11 @@ class Teacher:
     def __init__(self, model: CapsuleModel, recipe: Recipe) -> None:
         self.model = kernels.accelerate(model.eval().requires_grad_(False))
         self.recipe = recipe
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its values, which says which teacher it was."""
+        return checksum({name: t.detach().cpu().contiguous() for name, t in self.model.state_dict().items()})
 
     @torch.no_grad()
     def look(self, batch: Batch) -> Taught:
