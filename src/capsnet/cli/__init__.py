@@ -12,14 +12,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Exit codes: 0, 2 for what the user can mend, 130 for Ctrl-C; a bug keeps its traceback."""
     from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
 
-    from capsnet.cli.app import build_app
+    from capsnet.cli.app import HELP, build_app, overview, show_version
 
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words in ([], *([word] for word in HELP)):
+        print(overview(), file=sys.stdout if words else sys.stderr)
+        sys.exit(0 if words else 2)
+    if words == ["--version"]:
+        show_version()
+        return
     try:
         with console.reading_bar():
             build_app().cli(
                 prog="capsnet",
                 description="Capsule networks: train, evaluate, use.",
-                args=arguments,
+                args=words,
                 config=(DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName),
             )
     except CapsNetError as error:

@@ -12,7 +12,7 @@ from capsnet.cli.options import Flag
 
 
 def compare(first: Positional[Path], second: Positional[Path], /, *, json: Flag = False) -> None:
-    """Compare two systems: paired over the seeds of both, and image by image.
+    """Compare two systems, paired over seeds and image by image.
 
     Args:
         first: A run folder, or the folder of `capsnet trials`.

@@ -9,7 +9,7 @@ from capsnet.errors import CapsNetError
 
 
 def convert(file: Positional[Path], /, *, out: Path, json: bool = False) -> None:
-    """Convert weights that the authors' Keras program wrote (.h5) into a weights folder.
+    """Convert the Keras weights of the paper's authors (.h5).
 
     Which of the paper's networks it is, is told from the arrays' shapes.
 

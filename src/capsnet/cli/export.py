@@ -23,7 +23,7 @@ def export(
     data_dir: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Write ONNX files (the encoder, the decoder, and both in one), checked against torch before they are kept.
+    """Write ONNX files, checked against torch before they are kept.
 
     Args:
         weights: A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist.

@@ -10,7 +10,7 @@ WIDE = 78  # columns of a terminal that shows all of the table
 
 
 def models(*, json: Flag = False) -> None:
-    """List every model with its image shape, parameters and operations.
+    """List every model with its parameters and operations.
 
     Args:
         json: Print one JSON document.

@@ -34,7 +34,7 @@ def predict(
     device: str = "auto",
     json: Flag = False,
 ) -> None:
-    """Say what is in pictures.
+    """Classify pictures.
 
     A picture that cannot be read is told of and does not stop the others; the exit code is then 1, or 2 if none can be read.
 

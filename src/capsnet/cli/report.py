@@ -21,7 +21,7 @@ def report(
     out: Path = Path("report"),
     json: Flag = False,
 ) -> None:
-    """Write a page on your own runs: curves, confusion matrix, mistakes, calibration, reconstructions.
+    """Write a page on your own runs: curves, mistakes, calibration.
 
     One self-contained HTML file (and Markdown beside it). Several runs are also compared image by image.
     The paper's tables and figures are `capsnet reproduce`.

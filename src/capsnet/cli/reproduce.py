@@ -18,7 +18,7 @@ def reproduce(
     data_dir: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Write the paper's tables and figures, reported beside ours, as one page.
+    """Write the paper's tables and figures beside ours, as one page.
 
     Nothing is trained: a cell without a result shows the command that fills it. `capsnet report` is for your own runs.
 

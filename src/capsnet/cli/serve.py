@@ -28,7 +28,7 @@ def serve(
     access_log: Maybe[str] = None,
     open: Flag = False,
 ) -> None:
-    """Answer predictions over HTTP, and show a page to draw in.
+    """Answer predictions over HTTP and show a page to draw in.
 
     Args:
         weights: A run folder, a weights folder, a bundled name, or an export: its folder or a file of it (without torch).

@@ -28,7 +28,7 @@ def train(
     save_every: float = 20.0,
     json: Flag = False,
 ) -> None:
-    """Train a network, select it on held-out training images, test it once.
+    """Train a network, select its best checkpoint, test it once.
 
     Args:
         dataset: A data set's name (see `capsnet data list`), a folder of pictures, a CSV that lists them, or an .npz file.

@@ -41,7 +41,7 @@ def trials(
     save_every: float = 20.0,
     json: Flag = False,
 ) -> None:
-    """Train many seeds of a recipe, one run folder each, and summarise them.
+    """Train many seeds of a recipe and summarise them.
 
     Finished seeds are kept, broken ones are resumed, and a failing one does not stop the others. Ctrl-C stops them all; the
     same command continues.
