@@ -1,14 +1,21 @@
-"""Writes the tables of the README and the docs from results/, between markers. `--check` only says what is stale."""
+"""Write the tables of the README and the docs from results/, and code from the package, between markers.
 
+`--check` only says what is stale.
+"""
+
+import ast
 import json
+import re
 import statistics
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import code_map
 import reliability_tables
 
 from capsnet.report import paper
@@ -107,6 +114,71 @@ def results_table() -> str:
                 f"{percent(REPORTED_ENSEMBLES.get(dataset))} | {', '.join(named_errors(record['ensemble']))} | | | |"
             )
     lines += ["", f"Taken on {'; '.join(sorted(machines))}."]
+    return "\n".join(lines)
+
+
+def headline_table() -> str:
+    """The few results of the README: MNIST by seeds and ensemble, pairs of the longest training, CIFAR-10 where it was run."""
+
+    def row(
+        data: str, network: str, parameters: int | None, reported: object, errors: str, seeds: object
+    ) -> str:
+        size = f"{parameters:,}" if parameters else ""
+        return f"| {data} | {network} | {size} | {reported} | {errors} | {seeds} |"
+
+    lines = [
+        "| data | network | parameters | test error, reported | test error, ours | seeds |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    fast = [run for run in read_results("mnist") if run["recipe"] == "fast"]
+    reported = percent(REPORTED["mnist", "efficient_capsnet"])
+    lines.append(
+        row("MNIST", "Efficient-CapsNet, `fast`", fast[0]["encoder_parameters"], reported,
+            over_seeds(fast), len(fast))
+    )  # fmt: skip
+    if together := read_ensemble("mnist"):
+        errors = ", ".join(named_errors(together["ensemble"]))
+        members = len(together["members"])
+        lines.append(
+            row(
+                "MNIST",
+                "all of them, as an ensemble",
+                None,
+                percent(REPORTED_ENSEMBLES["mnist"]),
+                errors,
+                members,
+            )
+        )
+    pairs = [run for run in read_results("multimnist") if run["recipe"] == "longest"]
+    if pairs:
+        errors = "; ".join(", ".join(named_errors(run)) for run in pairs)
+        reported = percent(REPORTED["multimnist", "efficient_capsnet_multimnist"])
+        lines.append(
+            row(
+                "MultiMNIST",
+                "Efficient-CapsNet, `longest`",
+                pairs[0]["encoder_parameters"],
+                reported,
+                errors,
+                len(pairs),
+            )
+        )
+    photographs = sorted(read_results("cifar10"), key=lambda run: (run["model"], run["seed"]))
+    for model, group in groupby(photographs, key=lambda run: run["model"]):
+        runs = list(group)
+        reported = (
+            f"{100 - CIFAR10_REPORTED['Efficient-CapsNet']:.1f} %" if model == "efficient_capsnet" else "-"
+        )
+        lines.append(
+            row(
+                "CIFAR-10",
+                f"`{model}`, `photos`",
+                runs[0]["encoder_parameters"],
+                reported,
+                over_seeds(runs),
+                len(runs),
+            )
+        )
     return "\n".join(lines)
 
 
@@ -625,7 +697,9 @@ def finetuning_start(run: dict[str, Any]) -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "results": ("README.md", results_table),
+    "headline": ("README.md", headline_table),
+    "map": ("docs/map.md", code_map.table),
+    "results": ("docs/results.md", results_table),
     "recipe-trials": ("docs/records.md", partial(trials_table, "handwriting")),
     "writer-trials": ("docs/records.md", partial(trials_table, "writers-gentle")),
     "pair-trials": ("docs/records.md", partial(trials_table, "pairs-quarter-drawn")),
@@ -639,18 +713,18 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "longer-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longer")),
     "longest-pairs": ("docs/records.md", partial(seeds_table, "multimnist", "longest")),
     "continued-pairs": ("docs/records.md", continued_table),
-    "short": ("README.md", short_table),
+    "short": ("docs/results.md", short_table),
     "times": ("docs/reproducing.md", times_table),
     "repeats": ("docs/reproducing.md", repeats_table),
     "train-speed": ("benchmarks/README.md", train_speed_table),
     "train-forms": ("benchmarks/README.md", forms_table),
     "side-by-side": ("benchmarks/README.md", side_by_side_table),
     "against": ("benchmarks/README.md", against_table),
-    "export": ("README.md", export_table),
-    "serve": ("README.md", serve_table),
-    "systems": ("README.md", systems_table),
-    "reconstruction": ("README.md", reconstruction_table),
-    "routings": ("README.md", routings_table),
+    "export": ("docs/exporting.md", export_table),
+    "serve": ("docs/serving.md", serve_table),
+    "systems": ("docs/results.md", systems_table),
+    "reconstruction": ("docs/results.md", reconstruction_table),
+    "routings": ("docs/results.md", routings_table),
     "cifar10": ("docs/photographs.md", cifar10_table),
     "photo-trials": ("docs/photographs.md", photo_trials_table),
     "eth80-folder": ("docs/photographs.md", eth80_table),
@@ -674,8 +748,38 @@ def filled(text: str, name: str, table: str) -> str:
     return f"{before}{begin}\n{table}\n{end}{after}"
 
 
+def source_of(file: str, name: str) -> str:
+    """The source of a function, of a class, or of `Class.method`, in a file of the package."""
+    path = ROOT / "src" / "capsnet" / file
+    found: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+    for part in name.split("."):
+        named = (ast.FunctionDef, ast.ClassDef)
+        found = next(n for n in ast.walk(found) if isinstance(n, named) and n.name == part)
+    assert isinstance(found, ast.FunctionDef | ast.ClassDef)
+    first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
+    lines = path.read_text(encoding="utf-8").splitlines()[first - 1 : found.end_lineno]
+    return textwrap.dedent("\n".join(lines))
+
+
+def with_code(text: str) -> str:
+    """The text with the code of the package between its `<!-- code: FILE NAME... -->` marks."""
+
+    def fill(mark: re.Match[str]) -> str:
+        file, *names = mark[1].split()
+        code = "\n\n".join(source_of(file, name) for name in names)
+        return f"<!-- code: {mark[1]} -->\n```py\n{code}\n```\n<!-- end: code -->"
+
+    return re.sub(r"<!-- code: (.*?) -->\n.*?<!-- end: code -->", fill, text, flags=re.DOTALL)
+
+
 def main() -> int:
     stale = []
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if with_code(text) != text:
+            stale.append(f"{path.relative_to(ROOT)}: code")
+            if "--check" not in sys.argv:
+                path.write_text(with_code(text), encoding="utf-8")
     for name, (file, make) in TABLES.items():
         path = ROOT / file
         text = path.read_text()

@@ -1,4 +1,4 @@
-"""The README's curl command works as it stands, but for the port."""
+"""The curl command of docs/serving.md works as it stands, but for the port."""
 
 import json
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_the_curl_example_says_seven(server):
-    (line,) = re.findall(r"^curl .*$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    (line,) = re.findall(r"^curl .*$", (ROOT / "docs" / "serving.md").read_text(), flags=re.MULTILINE)
     words = [word.replace("http://127.0.0.1:8000/", server.url) for word in shlex.split(line)]
     done = subprocess.run(
         [*words, "--noproxy", "*", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
