@@ -1,4 +1,4 @@
-# make run | play | demo | test | test-all | lint | bench | soak | fuzz: each sets up .venv by itself, once.
+# make run | play | demo | docs | test | test-all | lint | bench | soak | fuzz: each sets up .venv by itself, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
@@ -6,7 +6,7 @@ READY := .venv/.ready
 ORT := onnxruntime-web@1.30.0
 ORT_FILE := build/$(subst @,-,$(ORT)).tgz
 
-.PHONY: run play demo test test-all lint bench soak fuzz clean
+.PHONY: run play demo docs test test-all lint bench soak fuzz clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -33,6 +33,10 @@ build/demo/card.json: $(READY) $(ORT_FILE) $(wildcard src/capsnet/serve/static/*
 demo: build/demo/card.json ## the playground as plain files, without a server of its own (needs npm, once)
 	@(sleep 1; $(BIN)/python -m webbrowser -t http://127.0.0.1:8001/ >/dev/null) &
 	@$(BIN)/python -m http.server 8001 --bind 127.0.0.1 --directory build/demo
+
+docs: $(READY) ## the site, in build/site; a warning, such as a broken link, is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is build/site/index.html"
 
 # Two processes of one thread each: more threads than cores would slow both down.
 test: lint ## lint, types and the default tests
