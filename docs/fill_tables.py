@@ -80,9 +80,9 @@ def length(run: dict[str, Any]) -> str:
 
 
 def results_table() -> str:
-    """A row for each data set, model and recipe over all its seeds, and one for each ensemble."""
+    """Return one row per data set, model and recipe over all its seeds, and one per ensemble."""
     lines = [
-        "| data | network | recipe | parameters | test error, reported | test error, ours | seeds | epochs | minutes a seed |",
+        "| data | network | recipe | parameters | test error, reported | test error, ours | seeds | epochs | minutes per seed |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
 
@@ -94,7 +94,7 @@ def results_table() -> str:
         for (model, recipe), group in groupby(sorted(read_results(dataset), key=key), key=key):
             runs = list(group)
             machines |= {
-                f"{r['machine']}, {r['threads']} thread{'s' * (r['threads'] > 1)} a run, {r['date'][:10]}"
+                f"{r['machine']}, {r['threads']} thread{'s' * (r['threads'] > 1)} per run, {r['date'][:10]}"
                 for r in runs
             }
             errors = [
@@ -270,7 +270,7 @@ def short_table() -> str:
 def times_table() -> str:
     """What each whole run took."""
     lines = [
-        "| data | model | recipe | seed | epochs | images a second | minutes | threads |",
+        "| data | model | recipe | seed | epochs | images/s | minutes | threads |",
         "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     runs = [
@@ -289,7 +289,7 @@ def times_table() -> str:
 def export_table() -> str:
     """A row for torch and each format, for each record of benchmarks/onnx_speed.py; speeds on one thread, batch 1."""
     lines = [
-        "| weights | in | encoder | whole model | largest difference from torch | test error | ms an image | times torch |",
+        "| weights | in | encoder | whole model | largest difference from torch | test error | ms per image | times torch |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     taken = []
@@ -321,7 +321,7 @@ def export_table() -> str:
 def serve_table() -> str:
     """The server with and without batching, from benchmarks/serve.py."""
     record = json.loads((ROOT / "results" / "benchmarks" / "serve.json").read_text())
-    lines = ["| requests | a second | p50 | p99 | failed |", "|---|---:|---:|---:|---:|"]
+    lines = ["| requests | per second | p50 | p99 | failed |", "|---|---:|---:|---:|---:|"]
     titles = {
         "batching": "computed together",
         "each alone": "each alone",
@@ -582,7 +582,7 @@ def scaling_estimate_table() -> str:
     """Hours of each system and of all."""
     record = scaling("estimate")
     lines = [
-        "| system | data | core hours a seed, `budget` | `paper` | GPU hours a seed, `budget` | `paper` |",
+        "| system | data | core hours per seed, `budget` | `paper` | GPU hours per seed, `budget` | `paper` |",
         "|---|---|---:|---:|---:|---:|",
     ]
     for row in record["models"]:
@@ -766,7 +766,7 @@ def with_code(text: str) -> str:
 
     def fill(mark: re.Match[str]) -> str:
         file, *names = mark[1].split()
-        code = "\n\n".join(source_of(file, name) for name in names)
+        code = "\n\n\n".join(source_of(file, name) for name in names)
         return f"<!-- code: {mark[1]} -->\n```py\n{code}\n```\n<!-- end: code -->"
 
     return re.sub(r"<!-- code: (.*?) -->\n.*?<!-- end: code -->", fill, text, flags=re.DOTALL)

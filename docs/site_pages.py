@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "capsnet"
 sys.path.insert(0, str(ROOT / "src"))
 
+# Files beside docs/ that are pages of the site too.
+BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
 # Each page of the API: its title, what it says first, and its modules; a folder stands for all its modules.
 API = {
     "capsnet": (
@@ -82,7 +84,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(text: str, **_: Any) -> str:
-    """Draw formulas as MathML, which browsers show without a script, and open links to other folders' files as text."""
+    """Draw formulas as MathML, which browsers show without a script."""
     return re.sub(
         r"```math\n(.*?)```",
         lambda formula: latex2mathml.converter.convert(formula[1].strip(), display="block"),
@@ -95,9 +97,9 @@ def generated() -> dict[str, str]:
     """All generated pages by their file names."""
     pages = {f"api/{name}.md": api_page(*entry) for name, entry in API.items()}
     pages["commands.md"] = commands_page()
-    pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    pages["contributing.md"] = contributing.replace("](docs/", "](")
+    for name in BESIDE:
+        text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        pages[name.lower()] = re.sub(rf"\]\(({'|'.join(BESIDE)})\)", lambda link: link[0].lower(), text)
     return pages
 
 
