@@ -82,7 +82,7 @@ def length(run: dict[str, Any]) -> str:
 def results_table() -> str:
     """Return one row per data set, model and recipe over all its seeds, and one per ensemble."""
     lines = [
-        "| data | network | recipe | parameters | test error, reported | test error, ours | seeds | epochs | minutes per seed |",
+        "| data | network | recipe | parameters | test error, reported | test error, ours | seeds | epochs | min per seed |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
 
