@@ -34,7 +34,7 @@ def ensemble(
     out: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Average the scores of several networks; train them first, choose among them, save them as one.
+    """Join several networks: average their scores, choose, train or save them.
 
     Args:
         runs: Run folders, folders of `capsnet trials` (all their runs), weights, or a JSON file that lists members, which are
