@@ -76,6 +76,14 @@ API = {
 }
 
 
+def on_config(config: Any) -> Any:
+    """List a page that mkdocs.yml does not name yet under "Use", so that none gets lost."""
+    named = str(config.nav)
+    use = next(section["Use"] for section in config.nav if "Use" in section)
+    use += [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"'{page.name}'" not in named]
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
     for name, text in generated().items():

@@ -1,4 +1,4 @@
-"""The command `capsnet`: one file a command, which parses, calls one function and prints. Nothing here imports torch."""
+"""The command `capsnet`: one file per command, which parses, calls one function and prints. Nothing here imports torch."""
 
 import os
 import sys

@@ -11,11 +11,11 @@ from capsnet.errors import CapsNetError
 def convert(file: Positional[Path], /, *, out: Path, json: bool = False) -> None:
     """Convert the Keras weights of the paper's authors (.h5).
 
-    Which of the paper's networks it is, is told from the arrays' shapes.
+    The shapes of the arrays tell which of the paper's networks it is.
 
     Args:
         file: The authors' weights file.
-        out: The folder to make; one that holds anything already is not touched.
+        out: The folder to create; it must be new or empty.
         json: Print one JSON document.
     """
     from capsnet.convert import from_keras

@@ -35,7 +35,7 @@ def cost(
         data: Size the models for the pictures and classes of this data set; each for its own paper's when left out.
         batch: Images in a training step.
         seconds: How long each timing goes on.
-        threads: Of the CPU; all when left out.
+        threads: CPU threads; all when left out.
         json: Print one JSON document.
     """
     import torch

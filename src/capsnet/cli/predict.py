@@ -36,7 +36,7 @@ def predict(
 ) -> None:
     """Classify pictures.
 
-    A picture that cannot be read is told of and does not stop the others; the exit code is then 1, or 2 if none can be read.
+    A picture that cannot be read is reported and does not stop the others; the exit code is then 1, or 2 if none can be read.
 
     Args:
         weights: A run folder, a weights folder, a bundled name such as efficient_capsnet.mnist, or an exported .onnx file or
@@ -44,7 +44,7 @@ def predict(
         images: Picture files of any size, folders, and patterns such as 'photos/*.jpg'; prepared as the weights'
             pre-processing says.
         out: Write one row per picture to this file: .csv, or .jsonl for one JSON object per line.
-        top_k: Only so many classes of each picture, the best first; all when left out.
+        top_k: Show only the K best classes of each picture; all when left out.
         device: auto, cpu, cuda or mps.
         json: Print one JSON document: a list of the pictures that can be read.
     """

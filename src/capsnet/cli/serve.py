@@ -36,9 +36,9 @@ def serve(
         host: The address to listen at; 0.0.0.0 lets other machines in.
         port: The port to listen at; 0 takes any free one.
         batch_wait: Milliseconds that a request waits for others to share a batch with; 0 computes each alone.
-        threads: Of the CPU; all when left out.
-        allow_host: Names that the server answers to besides localhost and its own address; * is any.
-        token_file: A file with a token that every request for a prediction must then bring.
+        threads: CPU threads; all when left out.
+        allow_host: Host names that the server answers to, besides localhost and its own address; * allows any.
+        token_file: A file with a token that every request for a prediction must carry.
         access_log: A file that gets one JSON object per request; - is standard error.
         open: Open the page in a browser.
     """

@@ -21,11 +21,11 @@ class TrainingOptions:
     """quick (5 epochs), paper and authors (the paper's 100 epochs and its program's 150), fast (25 epochs of augmented
     handwriting), photos (colour photographs) or budget (300,000 images, for comparisons); quick when left out."""
     epochs: Maybe[int] = None
-    """Replaces the recipe's number of epochs, which gives small data sets more."""
+    """The number of epochs; the recipe's when left out, more for small data sets."""
     images: Maybe[int] = None
-    """How many images are shown in total, instead of whole epochs."""
+    """The number of images to show in total, instead of whole epochs."""
     minutes: Maybe[float] = None
-    """A time budget instead of epochs: the speed is measured before the first step, and the images that fit are recorded."""
+    """A time budget instead of epochs. The speed is measured before the first step; the run records how many images fit."""
     patience: Maybe[int] = None
     """Stop early, after this many epochs without a better validation error."""
     learning_rate: Maybe[float] = None
@@ -43,13 +43,13 @@ class TrainingOptions:
     validation: Maybe[int] = None
     """Training images held out to select on; min(5,000, 10 %) when left out, 0 for none."""
     hold_out: Maybe[str] = None
-    """images are held out one by one, stretches in runs of the stored order; writers (of MNIST), objects or another grouping
-    of the data set in whole groups, so that none is on both sides. When left out, the data set's usual way: objects where
-    viewpoints are known, else images."""
+    """How validation images are held out: images (one by one), stretches (runs of the stored order), or whole groups of the
+    data set, such as writers (MNIST) or objects, so that no group is on both sides. When left out: objects for data sets
+    with known viewpoints, else images."""
     fold: Maybe[str] = None
-    """Such as 2/5: hold out the second of five fixed parts, the same for every seed, whatever --validation is."""
+    """Such as 2/5: hold out the second of five fixed parts, the same for every seed; --validation is then ignored."""
     no_test: Flag = False
-    """Leave the test set unread, while you choose settings."""
+    """Do not read the test set, while you still choose settings."""
     watch_test: Flag = False
     """Test after every epoch too and record it: what choosing the checkpoint on the test set, as the paper did, would have
     given. The run's own result is chosen without it."""
@@ -60,8 +60,8 @@ class TrainingOptions:
     image_size: Maybe[int] = None
     """The side in pixels that your own pictures are scaled to."""
     group_by: Maybe[str] = None
-    """What your own pictures must stay together by when they are divided: a column of the CSV, or a regular expression on
-    file names."""
+    """What keeps your own pictures together when they are split: a column of the CSV, or a regular expression on file
+    names."""
     model_options: Pairs = ()
     """The model's options, such as routing=dynamic iterations=3."""
     settings: Pairs = ()
@@ -70,24 +70,24 @@ class TrainingOptions:
     """The data set's options, such as views=azimuth."""
     init: Maybe[str] = None
     """Weights to start from: a run folder, a weights folder or a bundled name. What fits your classes and images is kept,
-    classes by their names; the rest is made anew, and the run says which."""
+    classes by their names; the rest is initialised, and the run says which."""
     init_parts: Parts = ()
     """Start from these parts of the weights alone, such as encoder.blocks; they may then be of another model."""
     teacher: Maybe[str] = None
     """Weights of a network, or of a mixture, to imitate beside the labels: its scores, and with pose_weight among the settings
     its poses."""
     freeze: Parts = ()
-    """Parts that don't learn, such as encoder.blocks, with the statistics of their BatchNorm; * stands for anything. What is
-    new in them learns all the same."""
+    """Parts that don't learn, such as encoder.blocks, with the statistics of their BatchNorm; * stands for anything. New
+    parameters in them still learn."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     threads: Maybe[int] = None
     """CPU threads; train takes all when left out, trials divides the cores among its jobs."""
     kernels: Maybe[Kernels] = None
-    """off computes everything with PyTorch's own operations; auto by default."""
+    """off uses PyTorch's own operations only; auto by default."""
     precision: Maybe[Literal["float32", "bf16"]] = None
-    """bf16 computes convolutions and the decoder in bfloat16 while training, nearly twice as fast on processors with
-    instructions for it (lscpu lists avx512_bf16 or amx_bf16); the rest, and every evaluation, stays in float32."""
+    """bf16 trains convolutions and the decoder in bfloat16, nearly twice as fast on processors with instructions for it
+    (lscpu lists avx512_bf16 or amx_bf16); the rest, and every evaluation, stays in float32."""
     compile: Flag = False
     """Compile the network with torch.compile."""
 

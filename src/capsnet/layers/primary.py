@@ -2,7 +2,7 @@
 
 Efficient-CapsNet, section "Efficient-CapsNet" (figure 3). Each channel is seen by one filter of its own that covers the
 map, so a channel becomes a number: place-coded features become rate-coded pose elements. Capsule n owns the channels
-n*D to n*D + D - 1.
+nD to nD + D - 1.
 
 Letters: B batch, C channels, I capsules, D pose size.
 """
