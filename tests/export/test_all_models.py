@@ -78,3 +78,31 @@ for name, options in small.items():
 
 def test_mixture_routings_and_views_export_with_a_free_batch(run_without_shape_checks):
     run_without_shape_checks(MIXTURES)
+
+
+NEWER = """
+import numpy as np
+import onnxruntime
+import torch
+import capsnet
+from capsnet.export.trace import trace
+
+torch.manual_seed(0)
+for routing in ("self_routing", "heinsen", "orthogonal_sparse"):
+    model = capsnet.create_model("efficient_capsnet", (1, 20, 20), 3, decoder=False, routing=routing).eval()
+    with torch.no_grad():
+        model.encoder.capsules[0].weight *= 30
+    session = onnxruntime.InferenceSession(trace(model, coupling=True).SerializeToString())
+    images = torch.rand(5, 1, 20, 20)
+    with torch.no_grad():
+        output = model(images, coupling=True)
+    found = dict(zip((o.name for o in session.get_outputs()), session.run(None, {"images": images.numpy()})))
+    for name in ("scores", "poses", "coupling"):
+        np.testing.assert_allclose(found[name], getattr(output, name).numpy(), atol=2e-5, err_msg=routing)
+    if routing == "orthogonal_sparse":
+        assert (found["coupling"] == 0).any()
+"""
+
+
+def test_routings_that_read_input_poses_or_sort_export_with_a_free_batch(run_without_shape_checks):
+    run_without_shape_checks(NEWER)

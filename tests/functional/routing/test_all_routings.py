@@ -46,6 +46,7 @@ def permuted(name, value, order):
 def test_the_zoo_is_complete():
     assert set(NAMES) == {
         "self_attention", "dynamic", "leaky", "em", "variational", "attention", "inverted", "uniform", "optimised",
+        "self_routing", "heinsen", "orthogonal_sparse",
     }  # fmt: skip
 
 
@@ -240,7 +241,7 @@ def test_checkpointing_gives_the_same_gradients(name, reentrant):
 def test_the_chosen_class_is_the_most_active_or_none_that_poses_tell(name):
     layer, capsules = layer_and_capsules(name)
     result = layer(capsules)
-    if name in ("em", "variational"):
+    if name in ("em", "variational", "self_routing"):
         with pytest.raises(CapsNetError, match="poses do not tell which capsule is the most active"):
             layer.routing.choose(result.poses)
     else:

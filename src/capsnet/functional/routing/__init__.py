@@ -3,8 +3,10 @@
 from capsnet.functional.routing.attention import attention_routing
 from capsnet.functional.routing.dynamic import dynamic_routing, leaky_routing
 from capsnet.functional.routing.em import em_routing
+from capsnet.functional.routing.heinsen import heinsen_routing
 from capsnet.functional.routing.inverted import inverted_routing
 from capsnet.functional.routing.optimised import optimised_routing
+from capsnet.functional.routing.orthogonal_sparse import orthogonal_sparse_routing
 from capsnet.functional.routing.registry import (
     ROUTINGS,
     RoutingEntry,
@@ -13,6 +15,7 @@ from capsnet.functional.routing.registry import (
     register_routing,
 )
 from capsnet.functional.routing.self_attention import self_attention_routing
+from capsnet.functional.routing.self_routing import self_routing
 from capsnet.functional.routing.uniform import uniform_routing
 from capsnet.functional.routing.variational import variational_routing
 
@@ -24,11 +27,14 @@ __all__ = [
     "dynamic_routing",
     "em_routing",
     "get_routing",
+    "heinsen_routing",
     "inverted_routing",
     "leaky_routing",
     "optimised_routing",
+    "orthogonal_sparse_routing",
     "register_routing",
     "self_attention_routing",
+    "self_routing",
     "uniform_routing",
     "variational_routing",
 ]
