@@ -72,7 +72,12 @@ def test_mistakes_are_sorted_by_confidence(capfd, tmp_path):
 
 
 def test_mean_coupling_sums_to_one_over_class_capsules(capfd, tmp_path):
-    made = analyse(capfd, tmp_path, "routing", "--images", "60")
+    made = analyse(
+        capfd, tmp_path, "routing", "--images", "60", "--mean-images", "20", "--record", tmp_path / "results"
+    )
+    record = json.loads((tmp_path / "results" / "routing" / f"{WEIGHTS}.json").read_text())
+    assert record["errors"] == made["errors"]
+    assert {"machine", "threads", "date", "commit", "images", "weights"} <= set(record)
     mean = np.asarray(made["mean_coupling"])
     np.testing.assert_allclose(mean.sum(axis=1), 1, atol=1e-5)
     assert np.mean(made["mean_coupling_to_own_class"]) > made["uniform"]

@@ -209,18 +209,38 @@ def routing(
     *,
     out: Out,
     images: Images = None,
+    mean_images: int = 1000,
+    record: Maybe[Path] = None,
     seed: Seed = 0,
     device: Device = "auto",
     threads: Threads = None,
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Draw the coupling of primary capsules: of single images, the mean of each class, and the log priors."""
-    from capsnet.analysis.routing import analyse
+    """Measure what the routing does: dead capsules, how the coupling depends on the picture, errors with other couplings.
 
+    Also draws the coupling of primary capsules: of single images, the mean of each class, and the log priors.
+
+    Args:
+        mean_images: The number of training images that the mean coupling is taken over.
+        record: Also write the measures to DIR/routing/NAME.json, for the documentation's tables.
+    """
+    from capsnet.analysis.routing import analyse
+    from capsnet.analysis.routing_measures import draw, lines, measure
+
+    if mean_images < 1:
+        raise CapsNetError(f"--mean-images is at least 1; got {mean_images}.")
     subject = _open(weights, dataset, data_dir, device, threads)
-    result = analyse(subject, subject.choose(images, seed), subject.one_of_each(1, seed), out)
-    _finish(result, subject, out, "routing", json)
+    indices = subject.choose(images, seed)
+    measures = measure(subject, indices, mean_images=mean_images)
+    result = analyse(subject, indices, subject.one_of_each(1, seed), out)
+    result["files"] += [str(file) for file in draw(subject, measures, out)]
+    if record:
+        _record_routing(subject, {"images": len(indices), **measures}, record)
+    if not json:
+        for line in lines(measures):
+            console.out.print(line, markup=False, highlight=False, soft_wrap=True)
+    _finish({**measures, **result}, subject, out, "routing", json)
 
 
 def calibration(
@@ -254,6 +274,18 @@ def _open(
     new_figure(1, 1)  # a missing matplotlib is reported before anything is computed
     set_threads(threads)
     return Subject(open_weights(weights, dataset, data_dir=data_dir), choose_device(device))
+
+
+def _record_routing(subject: "Subject", measures: dict[str, Any], record: Path) -> None:
+    import torch
+
+    from capsnet.files import write_json
+    from capsnet.train.provenance import provenance
+
+    name = Path(subject.weights).name
+    told = {"weights": name, "model": subject.name, "dataset": subject.dataset.name}
+    where = provenance(subject.device, torch.get_num_threads())
+    write_json(record / "routing" / f"{name}.json", {**told, **measures, **where})
 
 
 def _finish(result: dict[str, Any], subject: "Subject", out: Path, name: str, json: bool) -> None:
