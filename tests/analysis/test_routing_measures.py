@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import capsnet
-from capsnet.analysis.routing_measures import LayerMeasures, lines, measure, uniform
+from capsnet.analysis.routing_figures import lines
+from capsnet.analysis.routing_measures import LayerMeasures, measure, uniform
 from capsnet.analysis.subject import Subject
 from capsnet.functional.routing import ROUTINGS, RoutingResult
 

@@ -226,7 +226,8 @@ def routing(
         record: Also write the measures to DIR/routing/NAME.json, for the documentation's tables.
     """
     from capsnet.analysis.routing import analyse
-    from capsnet.analysis.routing_measures import draw, lines, measure
+    from capsnet.analysis.routing_figures import draw, lines
+    from capsnet.analysis.routing_measures import measure
 
     if mean_images < 1:
         raise CapsNetError(f"--mean-images is at least 1; got {mean_images}.")
