@@ -16,7 +16,7 @@ SOURCE = Path(capsnet.__path__[0])
 LEVELS = (
     ("errors", "machine"),
     ("config", "devices", "files", "locks", "waiting", "wording"),
-    ("data", "functional"),
+    ("data", "detection", "functional"),
     ("card", "layers"),
     ("registry",),
     ("models",),

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from capsnet.data.preprocessing import Preprocessing
+from capsnet.detection.detector import Detector
 from capsnet.errors import CapsNetError, refuse_equal_classes
 
 # Pictures are resized to at most so many times the part that is cropped from them (the paper resizes to 64 and crops 48).
@@ -64,12 +65,15 @@ class Card:
         preprocessing: what `capsnet.data.preprocessing.Preprocessing.to_dict` gives; empty when unknown.
         provenance: where the weights come from: data set, recipe, seed, commit, or the file converted from.
         score: what was measured, such as `{"test_error_percent": 0.5}`.
+        detection: how pictures of none of the classes are noticed: `capsnet.detection.detector.Detector.to_dict`; empty when
+            that was not calibrated.
     """
 
     class_names: tuple[str, ...] = ()
     preprocessing: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     score: dict[str, Any] = field(default_factory=dict)
+    detection: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -78,6 +82,7 @@ class Card:
             "preprocessing": dict(self.preprocessing),
             "provenance": dict(self.provenance),
             "score": dict(self.score),
+            **({"detection": dict(self.detection)} if self.detection else {}),
         }
 
     @classmethod
@@ -86,7 +91,7 @@ class Card:
         names = values.get("class_names", ())
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             raise CapsNetError(f"class_names is a list of names, not {names!r}.")
-        parts = {key: values.get(key, {}) for key in ("preprocessing", "provenance", "score")}
+        parts = {key: values.get(key, {}) for key in ("preprocessing", "provenance", "score", "detection")}
         for key, value in parts.items():
             if not isinstance(value, Mapping):
                 raise CapsNetError(f"{key} is an object with named values, not {value!r}.")
@@ -99,6 +104,8 @@ class Card:
         refuse_equal_classes(self.class_names)
         if self.preprocessing:
             check_preprocessing(Preprocessing.from_dict(self.preprocessing), image_shape)
+        if self.detection:
+            Detector.from_dict(self.detection, num_classes)
 
     def without_places(self) -> "Card":
         """Return the card for files that leave this machine: paths of your own data and weights become plain names."""
@@ -111,6 +118,10 @@ class Card:
     def names_of(self, num_classes: int) -> tuple[str, ...]:
         """Return the class names, or their numbers where they are unknown."""
         return self.class_names or tuple(str(n) for n in range(num_classes))
+
+    def detector(self, num_classes: int) -> Detector | None:
+        """Return what notices pictures of none of the classes; None where it was not calibrated."""
+        return Detector.from_dict(self.detection, num_classes) if self.detection else None
 
     @property
     def trained_on(self) -> TrainedOn | None:

@@ -17,19 +17,38 @@ from capsnet.data.listing import find_pictures
 from capsnet.data.pictures import read_header, read_picture
 from capsnet.data.preprocessing import Preprocessing
 from capsnet.data.reading import read_all
+from capsnet.detection.detector import Detector
+from capsnet.detection.measures import Evidence
 from capsnet.errors import CapsNetError
 from capsnet.registry import Architecture
 
-LIKELY = 0.5  # the score that the best class must reach
+LIKELY = 0.5  # the score that the best class must reach where no detector was calibrated
+BLANK = "it is blank"
 BATCH = 64
 
 
+def find_reasons(
+    detector: Detector | None, evidence: Evidence, pictures: UInt8[np.ndarray, "b c h w"]
+) -> list[str | None]:
+    """Return why each picture is probably none of the classes; None for those that are likely.
+
+    Without a detector, which weights have when they were calibrated, the best score must reach `LIKELY`.
+    """
+    if detector is not None:
+        reasons = detector.reasons(evidence)
+    else:
+        low = f"no class scores {LIKELY} or more"
+        reasons = [None if best >= LIKELY else low for best in evidence.scores.max(axis=1).tolist()]
+    return [reason if picture.any() else BLANK for reason, picture in zip(reasons, pictures, strict=True)]
+
+
 def describe_scores(
-    scores: Sequence[float], class_names: Sequence[str], *, blank: bool = False, top: int | None = None
+    scores: Sequence[float], class_names: Sequence[str], reason: str | None, *, top: int | None = None
 ) -> dict[str, Any]:
-    """One prediction: the best class, the scores by name, and whether to believe it: not on a `blank` sheet.
+    """One prediction: the best class, the scores by name, and whether to believe it.
 
     Args:
+        reason: why the picture is probably none of the classes.
         top: only so many scores, the best first; all, in the order of the classes, when left out.
     """
     best = max(range(len(scores)), key=scores.__getitem__)
@@ -38,20 +57,31 @@ def describe_scores(
         "class": class_names[best],
         "score": scores[best],
         "scores": {class_names[n]: scores[n] for n in order},
-        "likely": scores[best] >= LIKELY and not blank,
+        "likely": reason is None,
+        "reason": reason,
     }
 
 
 class Predictor(NamedTuple):
-    """Weights that are ready to look at pictures. `score` gives (B, J) as lists for pictures in the stored form."""
+    """Weights that are ready to look at pictures. `look` says what they make of pictures in the stored form."""
 
     preprocessing: Preprocessing
     image_shape: tuple[int, int, int]
     class_names: tuple[str, ...]
-    score: Callable[[UInt8[np.ndarray, "b c h w"]], list[list[float]]]
+    detector: Detector | None
+    look: Callable[[UInt8[np.ndarray, "b c h w"]], Evidence]
 
     def read(self, file: Path) -> UInt8[np.ndarray, "c h w"]:
         return read_picture(file, self.preprocessing, self.image_shape)
+
+    def describe(
+        self, pictures: UInt8[np.ndarray, "b c h w"], *, top: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return a prediction for each picture."""
+        evidence = self.look(pictures)
+        reasons = find_reasons(self.detector, evidence, pictures)
+        rows = zip(evidence.scores.tolist(), reasons, strict=True)
+        return [describe_scores(scores, self.class_names, reason, top=top) for scores, reason in rows]
 
 
 def predict_files(weights: str, files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -83,12 +113,10 @@ def predict_all(
     results = read_all(files, predictor.read, "predicting", lambda file: read_header(file).memory)
     while batch := list(islice(results, BATCH)):
         pictures = {n: picture for n, (_, picture) in enumerate(batch) if isinstance(picture, np.ndarray)}
-        scores = iter(predictor.score(np.stack(list(pictures.values()))) if pictures else [])
+        told = iter(predictor.describe(np.stack(list(pictures.values())), top=top) if pictures else [])
         for n, (file, picture) in enumerate(batch):
             if n in pictures:
-                blank = not bool(pictures[n].any())
-                told = describe_scores(next(scores), predictor.class_names, blank=blank, top=top)
-                yield {"file": str(file), **told}
+                yield {"file": str(file), **next(told)}
             else:
                 yield {"file": str(file), "error": str(picture)}
 
@@ -111,7 +139,7 @@ def open_predictor(weights: str, device: str = "auto") -> Predictor:
     encoder = Path(weights) / "encoder.onnx"
     weights = str(encoder) if encoder.is_file() else weights
     onnx = Path(weights).suffix == ".onnx"
-    card, architecture, score = _open_onnx(weights, device) if onnx else _open_torch(weights, device)
+    card, architecture, look = _open_onnx(weights, device) if onnx else _open_torch(weights, device)
     if not card.preprocessing:
         raise CapsNetError(f"The weights '{weights}' don't say how a picture is prepared for them.")
     preprocessing = Preprocessing.from_dict(card.preprocessing)
@@ -119,47 +147,43 @@ def open_predictor(weights: str, device: str = "auto") -> Predictor:
         preprocessing,
         architecture.image_shape,
         tuple(card.names_of(architecture.num_classes)),
-        lambda pictures: score(preprocessing, pictures),
+        card.detector(architecture.num_classes),
+        lambda pictures: look(preprocessing, pictures),
     )
 
 
-Scorer = Callable[[Preprocessing, np.ndarray], list[list[float]]]
+Look = Callable[[Preprocessing, np.ndarray], Evidence]
 
 
-def _open_torch(weights: str, device: str) -> tuple[Card, Architecture, Scorer]:
+def _open_torch(weights: str, device: str) -> tuple[Card, Architecture, Look]:
     import torch
 
     from capsnet.devices import choose_device
+    from capsnet.evaluate.evidence import evidence_of, look
     from capsnet.saving import load
 
     where = choose_device(device)
     model = load(weights).to(where)
 
     @torch.inference_mode()
-    def score(preprocessing: Preprocessing, pictures: np.ndarray) -> list[list[float]]:
+    def run(preprocessing: Preprocessing, pictures: np.ndarray) -> Evidence:
         images = preprocessing.apply(torch.from_numpy(pictures).to(where))
-        scores: list[list[float]] = model(images).scores.tolist()
-        return scores
+        if not model.card.detection:
+            return Evidence(model(images).scores.cpu().numpy())
+        return evidence_of(look(model, images), images)
 
-    return model.card, model.architecture, score
+    return model.card, model.architecture, run
 
 
-def _open_onnx(weights: str, device: str) -> tuple[Card, Architecture, Scorer]:
+def _open_onnx(weights: str, device: str) -> tuple[Card, Architecture, Look]:
     from capsnet.data.preprocessing_numpy import apply_numpy
-    from capsnet.export.runtime import OnnxModel
+    from capsnet.export.system import OnnxSystem
 
     if device not in ("auto", "cpu"):
         raise CapsNetError(f"ONNX files run on the CPU here, not on '{device}'; leave --device out.")
-    model = OnnxModel(weights)
-    if model.part == "decoder":
-        raise CapsNetError(
-            f"'{weights}' makes pictures from capsules; predict needs encoder.onnx or model.onnx."
-        )
+    system = OnnxSystem(weights)
 
-    def score(preprocessing: Preprocessing, pictures: np.ndarray) -> list[list[float]]:
-        scores: list[list[float]] = model.run({"images": apply_numpy(preprocessing, pictures)})[
-            "scores"
-        ].tolist()
-        return scores
+    def run(preprocessing: Preprocessing, pictures: np.ndarray) -> Evidence:
+        return system.look(apply_numpy(preprocessing, pictures))[1]
 
-    return model.card, model.architecture, score
+    return system.card, system.architecture, run

@@ -116,6 +116,15 @@ def load_card(name_or_path: str | Path) -> Card:
     return Card.from_dict(_read(folder)[0])
 
 
+def write_card(name_or_path: str | Path, card: Card) -> None:
+    """Replace the card of weights in their config.json, and nothing else."""
+    folder = weights_folder(name_or_path)
+    config, _ = _read(folder)
+    shape: Any = [int(side) for side in config["image_shape"]]
+    card.check(shape, int(config["num_classes"]))
+    write_json(folder / CONFIG, {**config, **card.to_dict()})
+
+
 def has_weights(folder: Path) -> bool:
     """Tell whether a weights folder or a run folder holds weights."""
     return any((place / TENSORS).is_file() for place in _places(folder))

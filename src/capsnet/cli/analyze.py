@@ -4,40 +4,47 @@ Each command writes its figures as PNG and SVG, and their numbers as JSON and CS
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from tyro.conf import Positional, arg
 from tyro.extras import SubcommandApp
 
-from capsnet.cli import console, cost
-from capsnet.cli.options import Flag, Maybe, Names
+from capsnet.cli import console, cost, foreign
+from capsnet.cli.analysis_options import (
+    DataDir,
+    Device,
+    Images,
+    Json,
+    OnDataSet,
+    Out,
+    Seed,
+    Threads,
+    Weights,
+    finish,
+    open_subject,
+)
+from capsnet.cli.options import Maybe, Names
 from capsnet.errors import CapsNetError
 
 if TYPE_CHECKING:
     from capsnet.analysis.subject import Subject
-
-Weights = Annotated[
-    Positional[str],
-    arg(help="A run folder, a weights folder, or a bundled name such as efficient_capsnet.mnist."),
-]
-OnDataSet = Annotated[
-    Positional[Maybe[str]],
-    arg(help="A data set's name or path; by default the one the weights were trained on."),
-]
-Out = Annotated[Path, arg(help="The folder to write into.")]
-Device = Annotated[str, arg(help="auto, cpu, cuda or mps.")]
-Threads = Annotated[Maybe[int], arg(help="The number of CPU threads; all by default.")]
-DataDir = Annotated[Maybe[Path], arg(help="The folder to look for data sets in first.")]
-Images = Annotated[Maybe[int], arg(help="The number of test images, from a seeded shuffle; all by default.")]
-Seed = Annotated[int, arg(help="Picks the images.")]
-Json = Annotated[Flag, arg(help="Print one JSON document.")]
 
 
 def build_app() -> SubcommandApp:
     """The commands under `capsnet analyze`."""
     app = SubcommandApp()
     app.command(name="cost")(cost.cost)
-    for command in (reconstruct, perturb, equivariance, errors, missed, routing, calibration):
+    commands = (
+        reconstruct,
+        perturb,
+        equivariance,
+        errors,
+        missed,
+        routing,
+        calibration,
+        foreign.unknown,
+        foreign.attacks,
+    )
+    for command in commands:
         app.command(name=command.__name__)(command)
     return app
 
@@ -64,9 +71,12 @@ def reconstruct(
     """
     from capsnet.analysis.reconstruct import reconstruct as run
 
-    first = _open(weights, dataset, data_dir, device, threads)
-    subjects = [first, *(_open(w, first.opened.dataset_name, data_dir, device, threads) for w in beside)]
-    _finish(run(subjects, first.one_of_each(per_class, seed), out), first, out, "reconstruct", json)
+    first = open_subject(weights, dataset, data_dir, device, threads)
+    subjects = [
+        first,
+        *(open_subject(w, first.opened.dataset_name, data_dir, device, threads) for w in beside),
+    ]
+    finish(run(subjects, first.one_of_each(per_class, seed), out), first, out, "reconstruct", json)
 
 
 def perturb(
@@ -94,11 +104,11 @@ def perturb(
 
     if steps < 3 or steps % 2 == 0:
         raise CapsNetError(f"--steps is odd and at least 3; got {steps}.")
-    subject = _open(weights, dataset, data_dir, device, threads)
+    subject = open_subject(weights, dataset, data_dir, device, threads)
     if not 0 <= image < len(subject.dataset.test.labels):
         raise CapsNetError(f"--image is from 0 to {len(subject.dataset.test.labels) - 1}; got {image}.")
     made = run.perturb(subject, image, steps=steps, reach=reach)
-    _finish(run.draw(subject, made, out), subject, out, "perturb", json)
+    finish(run.draw(subject, made, out), subject, out, "perturb", json)
 
 
 def equivariance(
@@ -129,7 +139,7 @@ def equivariance(
     from capsnet.analysis.plotting import write_csv
     from capsnet.files import write_json
 
-    subject = _open(weights, dataset, data_dir, device, threads)
+    subject = open_subject(weights, dataset, data_dir, device, threads)
     indices = subject.choose(images, seed)
     columns = (TextColumn("images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
     with Progress(*columns, console=console.errors, disable=not console.errors.is_terminal) as bar:
@@ -148,7 +158,7 @@ def equivariance(
     if record:
         write_json(record / "equivariance" / f"{subject.name}.json", result)
     result["files"] = [str(f) for f in draw_all(result, names, out)]
-    _finish(result, subject, out, "equivariance", json)
+    finish(result, subject, out, "equivariance", json)
 
 
 def errors(
@@ -172,9 +182,9 @@ def errors(
     """
     from capsnet.analysis.errors import analyse
 
-    subject = _open(weights, dataset, data_dir, device, threads)
+    subject = open_subject(weights, dataset, data_dir, device, threads)
     result = analyse(subject, subject.choose(images, seed), out, most=most)
-    _finish(result, subject, out, "errors", json)
+    finish(result, subject, out, "errors", json)
 
 
 def missed(
@@ -198,8 +208,8 @@ def missed(
     if not runs:
         raise CapsNetError("Name at least one run.")
     members = open_members(runs, data_dir=data_dir)
-    subject = _open(members[0].run, None, data_dir, "cpu", None)
-    _finish(analyse(members, subject, out, most=most), subject, out, "missed", json)
+    subject = open_subject(members[0].run, None, data_dir, "cpu", None)
+    finish(analyse(members, subject, out, most=most), subject, out, "missed", json)
 
 
 def routing(
@@ -231,7 +241,7 @@ def routing(
 
     if mean_images < 1:
         raise CapsNetError(f"--mean-images is at least 1; got {mean_images}.")
-    subject = _open(weights, dataset, data_dir, device, threads)
+    subject = open_subject(weights, dataset, data_dir, device, threads)
     indices = subject.choose(images, seed)
     measures = measure(subject, indices, mean_images=mean_images)
     result = analyse(subject, indices, subject.one_of_each(1, seed), out)
@@ -241,7 +251,7 @@ def routing(
     if not json:
         for line in lines(measures):
             console.out.print(line, markup=False, highlight=False, soft_wrap=True)
-    _finish({**measures, **result}, subject, out, "routing", json)
+    finish({**measures, **result}, subject, out, "routing", json)
 
 
 def calibration(
@@ -260,21 +270,8 @@ def calibration(
     """Measure whether the best score is a probability, before and after temperature scaling."""
     from capsnet.analysis.calibration import analyse
 
-    subject = _open(weights, dataset, data_dir, device, threads)
-    _finish(analyse(subject, subject.choose(images, seed), out), subject, out, "calibration", json)
-
-
-def _open(
-    weights: str, dataset: str | None, data_dir: Path | None, device: str, threads: int | None
-) -> "Subject":
-    from capsnet.analysis.plotting import new_figure
-    from capsnet.analysis.subject import Subject
-    from capsnet.devices import choose_device, set_threads
-    from capsnet.opening import open_weights
-
-    new_figure(1, 1)  # a missing matplotlib is reported before anything is computed
-    set_threads(threads)
-    return Subject(open_weights(weights, dataset, data_dir=data_dir), choose_device(device))
+    subject = open_subject(weights, dataset, data_dir, device, threads)
+    finish(analyse(subject, subject.choose(images, seed), out), subject, out, "calibration", json)
 
 
 def _record_routing(subject: "Subject", measures: dict[str, Any], record: Path) -> None:
@@ -287,16 +284,3 @@ def _record_routing(subject: "Subject", measures: dict[str, Any], record: Path) 
     told = {"weights": name, "model": subject.name, "dataset": subject.dataset.name}
     where = provenance(subject.device, torch.get_num_threads())
     write_json(record / "routing" / f"{name}.json", {**told, **measures, **where})
-
-
-def _finish(result: dict[str, Any], subject: "Subject", out: Path, name: str, json: bool) -> None:
-    """Write NAME.json and print what was made."""
-    from capsnet.files import write_json
-
-    whole = {"weights": subject.weights, "model": subject.name, "dataset": subject.dataset.name, **result}
-    write_json(out / f"{name}.json", whole)
-    if json:
-        console.print_json(whole)
-        return
-    for file in [*result["files"], str(out / f"{name}.json"), *map(str, sorted(out.glob(f"{name}.csv")))]:
-        console.out.print(file, markup=False, highlight=False, soft_wrap=True)

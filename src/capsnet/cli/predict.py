@@ -145,7 +145,7 @@ def _show(prediction: dict[str, Any], *, full: bool) -> None:
         f"{prediction['file']}: ", (prediction["class"], "bold"), f" ({prediction['score']:.3f})"
     )
     if not full:
-        line.append("" if prediction["likely"] else ", unlikely", style="yellow")
+        line.append("" if prediction["likely"] else f", unlikely: {prediction['reason']}", style="yellow")
         console.out.print(line, highlight=False, soft_wrap=True)
         return
     table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
@@ -158,9 +158,5 @@ def _show(prediction: dict[str, Any], *, full: bool) -> None:
         )
     console.out.print(line, highlight=False)
     if not prediction["likely"]:
-        from capsnet.predict import LIKELY
-
-        blank = prediction["score"] >= LIKELY
-        reason = "The picture is blank" if blank else f"No class scores {LIKELY} or more"
-        console.out.print(f"{reason}: probably none of the classes.", style="yellow")
+        console.out.print(f"Probably none of the classes: {prediction['reason']}.", style="yellow")
     console.out.print(table)

@@ -49,8 +49,8 @@ def parity_images(
     return batch.images[:PARITY_IMAGES], f"{PurePath(dataset.name).name} test"
 
 
-def calibration_images(dataset: DataSet) -> Float[Tensor, "n c h w"]:
+def calibration_images(dataset: DataSet, count: int = CALIBRATION_IMAGES) -> Float[Tensor, "n c h w"]:
     """Draw training images from a fixed seed, without augmentation."""
     generator = torch.Generator().manual_seed(0)
-    rows = torch.randperm(len(dataset.train.labels), generator=generator)[:CALIBRATION_IMAGES]
+    rows = torch.randperm(len(dataset.train.labels), generator=generator)[:count]
     return dataset.training_batch(dataset.train.select(rows), "none", generator).images

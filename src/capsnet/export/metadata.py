@@ -41,6 +41,7 @@ class FileCard:
             "options": self.architecture.options,
             "provenance": card["provenance"],
             "score": card["score"],
+            **({"detection": card["detection"]} if "detection" in card else {}),
         }
         entries = {"class_names": card["class_names"], "preprocessing": card["preprocessing"], "card": rest}
         try:

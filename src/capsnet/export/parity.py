@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capsnet.errors import CapsNetError
-from capsnet.export.parts import CLASSES, COUPLING, IMAGES, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.parts import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import open_session
 from capsnet.models.base import CapsuleModel
 
@@ -30,6 +30,8 @@ def torch_outputs(
         outputs[RECONSTRUCTION] = model.reconstruct(output.poses, classes)
     if output.coupling is not None:
         outputs[COUPLING] = output.coupling
+    if model.card.detection and output.parts is not None:
+        outputs[PARTS] = output.parts
     return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 

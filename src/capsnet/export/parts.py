@@ -1,7 +1,7 @@
 """The three files: the whole graph, and the encoder and the decoder cut out of it.
 
     model.onnx      images (B, C, H, W) -> scores (B, J), poses (B, J, D), reconstruction (B, C, H, W) of the best class
-    encoder.onnx    images -> scores, poses; coupling (B, J, I) where it was traced
+    encoder.onnx    images -> scores, poses; where they were traced, coupling (B, J, I), and parts (B, I, K), primary capsules
     decoder.onnx    poses, classes (B,) -> reconstruction; without classes where a model decodes unmasked features
 
 Letters: B batch, C x H x W image, J classes, D pose size, I capsules of the layer below.
@@ -13,21 +13,25 @@ from onnx import utils
 from capsnet.export.graph import Graph, drop_unused_constants
 
 IMAGES, SCORES, POSES, RECONSTRUCTION, CLASSES = "images", "scores", "poses", "reconstruction", "classes"
-COUPLING = "coupling"
+COUPLING, PARTS = "coupling", "parts"
 
 
 def cut(whole: onnx.ModelProto) -> dict[str, onnx.ModelProto]:
     """Return the files' graphs by name; a model without a decoder has none."""
     extractor = utils.Extractor(whole)
     outputs = {output.name for output in whole.graph.output}
-    parts = {"encoder": extractor.extract_model([IMAGES], [SCORES, POSES, *({COUPLING} & outputs)])}
+    parts = {
+        "encoder": extractor.extract_model(
+            [IMAGES], [SCORES, POSES, *(name for name in (COUPLING, PARTS) if name in outputs)]
+        )
+    }
     model = onnx.ModelProto.FromString(whole.SerializeToString())
     if RECONSTRUCTION in outputs:
         by_class = reaches(whole, CLASSES, RECONSTRUCTION)
         inputs = [POSES, CLASSES] if by_class else [POSES]
         parts["decoder"] = extractor.extract_model(inputs, [RECONSTRUCTION])
         for output in list(model.graph.output):
-            if output.name == CLASSES:
+            if output.name in (CLASSES, PARTS):
                 model.graph.output.remove(output)
         if not by_class:
             model = extractor.extract_model([IMAGES], [SCORES, POSES, RECONSTRUCTION])

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
 from capsnet.export.digamma import translations
-from capsnet.export.parts import CLASSES, COUPLING, IMAGES, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.parts import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.models.base import CapsuleModel
 
 OPSET = 20
@@ -45,6 +45,8 @@ class Whole(nn.Module):
             outputs[CLASSES] = classes
         if output.coupling is not None:
             outputs[COUPLING] = output.coupling
+        if self.model.card.detection and output.parts is not None:
+            outputs[PARTS] = output.parts
         return outputs
 
 

@@ -19,6 +19,7 @@ from capsnet.data.base import DataSet
 from capsnet.errors import CapsNetError
 from capsnet.export import parity
 from capsnet.export.accuracy import evaluate_file
+from capsnet.export.detection import fit_to_files
 from capsnet.export.einsum import einsums_to_products
 from capsnet.export.fold import fold_batch_norms
 from capsnet.export.graph import drop_unused_constants, fold_constant_reshapes, strip
@@ -32,6 +33,7 @@ from capsnet.models.base import CapsuleModel
 
 FORMATS = ("onnx", "int8")
 CARD = "card.json"
+DETECTION_IMAGES = 2000
 
 
 def build_graph(model: CapsuleModel, *, coupling: bool = False) -> onnx.ModelProto:
@@ -97,11 +99,19 @@ def export_model(
             assert dataset is not None
             say("Quantising")
             float_encoder = protos["encoder"].SerializeToString()
-            protos = _only(parts, cut(quantise(graph, calibration_images(dataset).numpy())))
+            cut_int8 = cut(quantise(graph, calibration_images(dataset).numpy()))
+            protos = _only(parts, cut_int8)
             say(f"Testing on the {dataset.name} test set, in float32 and in int8")
             card = replace(
                 card, score={**card.score, **_scores(float_encoder, protos["encoder"], model, dataset)}
             )
+            if detector := card.detector(model.architecture.num_classes):
+                say("Calibrating detection for int8")
+                known = calibration_images(dataset, DETECTION_IMAGES).numpy()
+                parts_of_files = {part: proto.SerializeToString() for part, proto in cut_int8.items()}
+                told_on = f"{len(known)} training images"
+                refitted = fit_to_files(parts_of_files, known, told_on, detector.false_alarm)
+                card = replace(card, detection=refitted.to_dict())
             _describe(protos, FileCard(model.architecture, card, "", format))
             judged["int8"] = compare()
         files = {f"{part}.onnx": proto.SerializeToString() for part, proto in protos.items()}

@@ -19,12 +19,13 @@ from capsnet.registry import Architecture, ImageShape
 
 class Output(NamedTuple):
     """What a model says of a batch. `poses` is a CNN's feature vector where there are no capsules; `coupling` is filled when
-    asked for; `logits` where scores come from a softmax or a sigmoid."""
+    asked for; `logits` where scores come from a softmax or a sigmoid; `parts` are the primary capsules, where there are any."""
 
     poses: Float[Tensor, "b ..."]
     scores: Float[Tensor, "b j"]
     coupling: Float[Tensor, "b j i"] | None = None
     logits: Float[Tensor, "b j"] | None = None
+    parts: Float[Tensor, "b i k"] | None = None
 
 
 class CapsuleModel(nn.Module):

@@ -78,8 +78,9 @@ class CapsNetEncoder(nn.Module):
             nn.init.constant_(self.capsules.routing.get_parameter("bias"), 0.1)
 
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
-        result = self.capsules(self.primary(self.conv(images).relu()))
-        return Output(result.poses, result.activations, result.coupling if coupling else None)
+        parts = self.primary(self.conv(images).relu())
+        result = self.capsules(parts)
+        return Output(result.poses, result.activations, result.coupling if coupling else None, parts=parts)
 
 
 class CapsNet(CapsuleModel):

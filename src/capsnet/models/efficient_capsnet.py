@@ -151,8 +151,9 @@ class EfficientEncoder(nn.Module):
     def forward(self, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Output:
         if self.even is not None:
             images = self.even(images)
-        poses, activations, coupled = route_through(self.capsules, self.primary(self.blocks(images)))
-        return Output(poses, activations, coupled if coupling else None)
+        parts = self.primary(self.blocks(images))
+        poses, activations, coupled = route_through(self.capsules, parts)
+        return Output(poses, activations, coupled if coupling else None, parts=parts)
 
 
 @register_model(image_shape=(1, 28, 28), num_classes=10)

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 from jaxtyping import Float, Int, Real
 
-from capsnet.predict import describe_scores
+from capsnet.detection.measures import Evidence
+from capsnet.predict import describe_scores, find_reasons
 from capsnet.serve.batching import Sized
 from capsnet.serve.messages import Drawing, Prediction
 from capsnet.serve.network import Network, has_capsules, open_network
@@ -75,13 +76,15 @@ class Engine:
         # Whole numbers stay whole: only a batch with fractions in it becomes floats.
         pictures = np.concatenate([q.pictures for q in questions])
         output = self.network.compute(pictures, coupling=any("coupling" in q.include for q in questions))
+        evidence = output.evidence or Evidence(output.scores)
+        reasons = find_reasons(self.network.detector, evidence, pictures)
         answers, start = [], 0
         for question in questions:
             rows = slice(start, start + question.images)
             start += question.images
             predictions = [
-                msgspec.convert(describe_scores(row, self.class_names, blank=not picture.any()), Prediction)
-                for row, picture in zip(output.scores[rows].tolist(), question.pictures, strict=True)
+                msgspec.convert(describe_scores(row, self.class_names, reason), Prediction)
+                for row, reason in zip(output.scores[rows].tolist(), reasons[rows], strict=True)
             ]
             extras: dict[str, list[Any]] = {}
             if question.top > 1:

@@ -55,7 +55,10 @@ class Prediction(Struct):
     class_: str = field(name="class")
     score: float
     scores: dict[str, float]
-    likely: Annotated[bool, Meta(description="False when no score reaches 0.5.")]
+    likely: Annotated[bool, Meta(description="False when the picture is probably none of the classes.")]
+    reason: Annotated[
+        str | None, Meta(description="Why it is probably none of them; null when it is likely.")
+    ]
     classes: list[str] | UnsetType = UNSET
     poses: list[Any] | UnsetType | None = UNSET
     coupling: list[Any] | UnsetType | None = UNSET

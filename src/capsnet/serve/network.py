@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, Real
 
 from capsnet.card import Card
 from capsnet.data.preprocessing import Preprocessing
+from capsnet.detection.measures import Evidence
 from capsnet.errors import CapsNetError
 from capsnet.registry import Architecture
 
@@ -20,11 +21,13 @@ PAIRS = "multimnist"
 
 
 class Computed(NamedTuple):
-    """What a network says of a batch; `coupling` is None where it was not asked for or there is none."""
+    """What a network says of a batch; `coupling` is None where it was not asked for or there is none. `evidence` is for telling
+    pictures of none of the classes."""
 
     scores: Float[np.ndarray, "b j"]
     poses: Float[np.ndarray, "b ..."]
     coupling: Float[np.ndarray, "b j i"] | None = None
+    evidence: Evidence | None = None
 
 
 class Network(ABC):
@@ -48,6 +51,7 @@ class Network(ABC):
         self.image_shape = architecture.image_shape
         self.num_classes = architecture.num_classes
         self.class_names = card.names_of(self.num_classes)
+        self.detector = card.detector(self.num_classes)
 
     @abstractmethod
     def compute(self, pictures: Real[np.ndarray, "b c h w"], *, coupling: bool = False) -> Computed:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int, Real
 
 from capsnet.devices import set_threads
+from capsnet.evaluate.evidence import Seen, evidence_of, look
 from capsnet.opening import open_weights
 from capsnet.serve.network import Computed, Network
 
@@ -26,9 +27,14 @@ class TorchNetwork(Network):
     @torch.inference_mode()
     def compute(self, pictures: Real[np.ndarray, "b c h w"], *, coupling: bool = False) -> Computed:
         images = self.preprocessing.apply(torch.from_numpy(pictures))
-        output = self.model(images, coupling=coupling)
+        if self.detector is None:
+            seen = Seen(self.model(images, coupling=coupling), None, None)
+        else:
+            seen = look(self.model, images, coupling=coupling)
+        output = seen.output
         shares = None if output.coupling is None else output.coupling.numpy()
-        return Computed(output.scores.numpy(), output.poses.numpy(), shares)
+        evidence = evidence_of(seen, images)
+        return Computed(output.scores.numpy(), output.poses.numpy(), shares, evidence)
 
     @torch.inference_mode()
     def reconstruct(

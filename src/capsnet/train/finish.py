@@ -10,8 +10,10 @@ from torch import Generator
 from capsnet.card import Card
 from capsnet.config import Config
 from capsnet.data.base import DataSet, Split
+from capsnet.data.pairs import PairDataSet
 from capsnet.data.registry import is_path
 from capsnet.evaluate.cost import count_operations, count_parameters
+from capsnet.evaluate.evidence import calibrate
 from capsnet.evaluate.metrics import Evaluation, evaluate
 from capsnet.evaluate.predictions import BEST_ON_TEST, Recorder
 from capsnet.models.base import CapsuleModel
@@ -21,6 +23,8 @@ from capsnet.train.provenance import provenance
 
 if TYPE_CHECKING:
     from capsnet.train.loop import Training
+
+LEAST_CALIBRATION = 100
 
 
 def make_card(
@@ -137,6 +141,17 @@ def finish(training: "Training") -> dict[str, Any]:
     return team.from_leader(result)
 
 
+def calibrate_detection(training: "Training", chosen: CapsuleModel) -> dict[str, Any]:
+    """Learn from validation images how pictures of none of the classes are noticed; where images hold two classes, nothing."""
+    held_out, split = training.validation_split, training.train_split
+    which = "training images, as none were held out"
+    if held_out is not None and len(held_out.labels) >= LEAST_CALIBRATION:
+        which, split = "validation images", held_out
+    if isinstance(training.dataset, PairDataSet) or len(split.labels) < LEAST_CALIBRATION:
+        return {}
+    return calibrate(chosen, training.dataset, split, which).to_dict()
+
+
 def describe(
     weights: Path,
     chosen: CapsuleModel,
@@ -161,7 +176,9 @@ def describe(
         **(test.named_errors("test_") if test else dict.fromkeys(on_training.named_errors("test_"))),
     }
     card = make_card(dataset, config, epochs_kept, score, training.start)
-    save(chosen, weights, card=Card(**{**vars(card), "provenance": {**card.provenance, **origin}}))
+    detection = calibrate_detection(training, chosen)
+    more = {"provenance": {**card.provenance, **origin}, "detection": detection}
+    save(chosen, weights, card=Card(**{**vars(card), **more}))
     return {
         "model": config.model,
         "dataset": dataset.name,

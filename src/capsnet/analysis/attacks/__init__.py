@@ -1,0 +1,1 @@
+"""Pictures made to deceive a network, and pictures that are merely spoilt."""
