@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from capsnet.cli import main
 from capsnet.errors import CapsNetError
@@ -54,7 +54,7 @@ def test_folders_and_patterns_are_searched_and_bad_files_do_not_stop_the_others(
         assert "1 of 3 pictures cannot be read." in err
     code, out, err = run(capfd, WEIGHTS, folder / "a.png", "--json")
     assert (code, err) == (0, "")
-    assert set(json.loads(out)[0]) == {"file", "class", "score", "scores", "likely"}
+    assert set(json.loads(out)[0]) == {"file", "class", "score", "scores", "likely", "reason"}
 
 
 def test_a_pattern_in_a_folder_with_brackets_finds_its_pictures(
@@ -74,9 +74,18 @@ def test_an_unlikely_picture_is_said_to_score_low_or_to_be_blank(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Image.new("L", (28, 28)).save(tmp_path / "blank.png")
-    for likely, reason in ((0.0, "The picture is blank"), (1.1, "No class scores 1.1 or more")):
-        monkeypatch.setattr("capsnet.predict.LIKELY", likely)
-        assert f"{reason}: probably none of the classes." in run(capfd, WEIGHTS, tmp_path / "blank.png")[1]
+    assert "Probably none of the classes: it is blank." in run(capfd, WEIGHTS, tmp_path / "blank.png")[1]
+    cross = Image.new("L", (60, 60))
+    ImageDraw.Draw(cross).line([(5, 5), (55, 55)], fill=255, width=8)
+    ImageDraw.Draw(cross).line([(5, 55), (55, 5)], fill=255, width=8)
+    cross.save(tmp_path / "cross.png")
+    said = run(capfd, WEIGHTS, tmp_path / "cross.png")[1]
+    assert "Probably none of the classes: no class scores as high as its own pictures do." in said
+    predictor = open_predictor(WEIGHTS)
+    monkeypatch.setattr("capsnet.predict.open_predictor", lambda *_: predictor._replace(detector=None))
+    monkeypatch.setattr("capsnet.predict.LIKELY", 1.1)
+    said = run(capfd, WEIGHTS, SEVEN)[1]
+    assert "Probably none of the classes: no class scores 1.1 or more." in said
 
 
 def test_nothing_that_can_be_read_is_exit_code_2(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +111,7 @@ def test_rows_are_written_as_csv_for_every_picture(folder: Path, capfd: pytest.C
         "class",
         "score",
         "likely",
+        "reason",
         "error",
         "class 2",
         "score 2",
@@ -160,9 +170,9 @@ def test_files_are_read_as_they_are_asked_for(tmp_path: Path, monkeypatch: pytes
         return predictor.read(SEVEN)
 
     class Counting:
-        class_names, score, read = (
+        class_names, describe, read = (
             predictor.class_names,
-            staticmethod(predictor.score),
+            staticmethod(predictor.describe),
             staticmethod(counting),
         )
 

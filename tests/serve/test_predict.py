@@ -38,7 +38,7 @@ def test_a_picture_file_is_answered_as_the_command_line_does(client):
     (got,) = answer.json()["predictions"]
     (expected,) = predict_files("efficient_capsnet.mnist", [SEVEN])
     expected.pop("file")
-    assert set(got) == set(expected) == {"class", "score", "scores", "likely"}
+    assert set(got) == set(expected) == {"class", "score", "scores", "likely", "reason"}
     close(got, expected)
     assert got["class"] == "7"
 

@@ -20,7 +20,7 @@ from capsnet.errors import CapsNetError
 from capsnet.files import replacing
 from capsnet.wording import counted
 
-FIRST_COLUMNS = ("file", "class", "score", "likely", "error")
+FIRST_COLUMNS = ("file", "class", "score", "likely", "reason", "error")
 IN_FULL = 10  # pictures whose scores are all drawn
 
 
@@ -130,10 +130,11 @@ def write_csv(file: TextIO, predictions: Iterable[dict[str, Any]], *, ranked: bo
 
 def _cells(prediction: dict[str, Any], ranked: bool) -> list[Any]:
     if "error" in prediction:
-        return [prediction["file"], "", "", "", prediction["error"]]
+        return [prediction["file"], "", "", "", "", prediction["error"]]
     scores = list(prediction["scores"].items())
     rest = [cell for pair in scores[1:] for cell in pair] if ranked else [score for _, score in scores]
-    return [prediction["file"], prediction["class"], prediction["score"], prediction["likely"], "", *rest]
+    first = [prediction[name] for name in FIRST_COLUMNS[:-1]]
+    return [*first, "", *rest]
 
 
 def _complain(sentence: str) -> None:

@@ -45,7 +45,7 @@ class OnnxSystem:
             return computed, Evidence(scores)
         if drawn is None and self.decoder is not None:
             drawn = self.draw(computed[POSES], scores.argmax(axis=1))
-        parts = computed.get(PARTS, computed[POSES]).reshape(len(scores), -1)
+        parts = (computed[PARTS] if PARTS in computed else computed[POSES]).reshape(len(scores), -1)
         return computed, Evidence(
             scores, None if drawn is None else images, drawn, parts if parts.shape[1] <= MOST else None
         )

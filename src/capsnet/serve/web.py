@@ -93,6 +93,7 @@ def export_web(
                 **network.describe(),
                 "encoder_parameters": sum(p.numel() for p in opened.model.encoder.parameters()),
                 "pairs": None,
+                **({"detection": network.card.detection} if network.card.detection else {}),
                 "has_samples": bool(drawn),
                 "version": capsnet.__version__,
             },

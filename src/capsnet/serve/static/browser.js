@@ -2,10 +2,10 @@
 // browser. The same calls and answers as `server.js`.
 
 import * as ort from "../runtime/ort.js";
+import { whyUnlikely } from "./detect.js";
 import { round } from "./digit.js";
 import { normalise, readPicture } from "./prepare.js";
 
-const LIKELY = 0.5;
 const STRIP = 10;
 
 async function load(path, kind) {
@@ -66,7 +66,8 @@ export async function predictFile(mode, top, file) {
 
 export async function predictPixels(mode, top, picture) {
   const { model, encoder } = await opened;
-  const images = new ort.Tensor("float32", normalise(picture, model), [1, ...model.image_shape]);
+  const image = normalise(picture, model);
+  const images = new ort.Tensor("float32", image, [1, ...model.image_shape]);
   const output = await compute(encoder, { images });
   const scores = Array.from(output.scores.data);
   const order = scores.map((_, k) => k).sort((a, b) => scores[b] - scores[a] || a - b).slice(0, top);
@@ -76,17 +77,21 @@ export async function predictPixels(mode, top, picture) {
     class: names[0],
     score: scores[order[0]],
     scores: Object.fromEntries(scores.map((score, k) => [model.class_names[k], score])),
-    likely: scores[order[0]] >= LIKELY && picture.some((channel) => channel.some((line) => line.some(Boolean))),
     poses,
     coupling: output.coupling ? nested(output.coupling.data, [scores.length, model.input_capsules]) : null,
     input: picture,
     reconstructions: [],
   };
   if (top > 1) prediction.classes = names;
+  let drawn = null;
   if (model.has_decoder) {
     const pictures = await draw(model, order.map(() => Array.from(output.poses.data)), order);
-    prediction.reconstructions = pictures.map((image, n) => ({ class: names[n], image }));
+    drawn = pictures.data.subarray(0, image.length);
+    prediction.reconstructions = toPixels(pictures).map((pixels, n) => ({ class: names[n], image: pixels }));
   }
+  const blank = !picture.some((channel) => channel.some((line) => line.some(Boolean)));
+  prediction.reason = whyUnlikely(model.detection, blank, { scores, image, drawn, parts: output.parts?.data });
+  prediction.likely = prediction.reason === null;
   return prediction;
 }
 
@@ -99,7 +104,7 @@ export async function reconstruct(mode, poses, classes) {
     pose.forEach((value, i) => (all[classes[n] * size + i] = value));
     return all;
   });
-  return draw(model, whole, classes);
+  return toPixels(await draw(model, whole, classes));
 }
 
 async function draw(model, poses, classes) {
@@ -111,8 +116,11 @@ async function draw(model, poses, classes) {
   };
   const inputs = Object.fromEntries(session.inputNames.map((name) => [name, known[name]()]));
   const { reconstruction } = await compute(session, inputs);
-  const pixels = reconstruction.data.map((value) => round(Math.min(255, Math.max(0, value * 255))));
-  return nested(pixels, reconstruction.dims);
+  return reconstruction;
+}
+
+function toPixels({ data, dims }) {
+  return nested(data.map((value) => round(Math.min(255, Math.max(0, value * 255)))), dims);
 }
 
 // A flat array as lists in lists.

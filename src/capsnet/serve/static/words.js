@@ -40,7 +40,7 @@ export function verdict(model, words, prediction, indices) {
   const names = indices.map((index) => model.class_names[index]);
   const scores = names.map((name) => prediction.scores[name].toFixed(2));
   const capsules = model.has_capsules;
-  if (!prediction.likely) return `${capsules ? "Every capsule is short" : "Every score is low"}: this is probably none of the classes.`;
+  if (!prediction.likely) return `This is probably ${hasDigits(model) ? "not a digit" : "none of the classes"}: ${prediction.reason}.`;
   if (names.length > 1) return `The ${capsules ? "capsules" : "scores"} of ${names.join(" and ")} are the ${capsules ? "longest" : "highest"}: ${scores.join(" and ")}.`;
   return `The ${capsules ? "capsule" : "score"} of ${names[0]} is the ${capsules ? "longest" : "highest"}: ${scores[0]} of at most 1.`;
 }
