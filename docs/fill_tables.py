@@ -17,6 +17,7 @@ from typing import Any
 
 import code_map
 import reliability_tables
+import unknown_tables
 
 from capsnet.report import paper
 
@@ -733,6 +734,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         for part, make in reliability_tables.TABLES.items()
     },
     "finetuning": ("docs/finetuning.md", finetuning_table),
+    "unknown": ("docs/unknown.md", unknown_tables.unknown_table),
+    "attacks": ("docs/unknown.md", unknown_tables.attacks_table),
     "scaling-speed": ("docs/scaling.md", scaling_speed_table),
     "scaling-errors": ("docs/scaling.md", scaling_errors_table),
     "scaling-ray": ("docs/scaling.md", scaling_ray_table),
