@@ -68,7 +68,9 @@ class DenseCapsules(FormerNames):
         self.weight = nn.Parameter(torch.empty(*pairs, in_size, out_size))
         # He's rule with the fan-in that the authors' framework reads off this shape: all sizes but the last.
         truncated_normal_(self.weight, std=math.sqrt(2 / (math.prod(pairs) * in_size)))
-        self.routing = Routing(routing, in_capsules, out_capsules, out_size, bias=bias, **options)
+        self.routing = Routing(
+            routing, in_capsules, out_capsules, out_size, in_size=in_size, bias=bias, **options
+        )
 
     @staticmethod
     def options_for(routing: RoutingEntry) -> dict[str, Any]:
@@ -91,4 +93,6 @@ class DenseCapsules(FormerNames):
         vote = compute_votes if self.weight.ndim == 4 else compute_shared_votes
         # Couplings are exponentials of sums: half of float32's digits are not enough for them.
         with torch.autocast(capsules.device.type, enabled=False):
-            return self.routing(vote(capsules.to(self.weight.dtype), self.weight), activations)
+            capsules = capsules.to(self.weight.dtype)
+            poses = {"capsules": capsules} if self.routing.entry.takes("capsules") else {}
+            return self.routing(vote(capsules, self.weight), activations, **poses)

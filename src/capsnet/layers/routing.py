@@ -3,7 +3,7 @@
 It owns what the routing learns, and knows what its activations mean, which loss suits them, and how a class is chosen. The
 mathematics is a pure function in `capsnet.functional.routing`, found there by its name.
 
-Letters: B batch, I input capsules, J output capsules, D pose size.
+Letters: B batch, I input capsules, J output capsules, D pose size, K input pose size.
 """
 
 from typing import Any
@@ -24,6 +24,7 @@ class Routing(nn.Module):
     Args:
         name: of a routing in `capsnet.functional.routing.ROUTINGS`.
         inputs, parents, size: I, J and D, which its learned values are sized by.
+        in_size: K, for routings that read the input capsules' poses.
         bias: learn a (J, D) addend to the coupled sums, for routings that take one.
         options: the routing's own, such as `iterations=3`; `squash` is a name from `capsnet.functional.squashing.SQUASHES`.
 
@@ -31,7 +32,15 @@ class Routing(nn.Module):
     """
 
     def __init__(
-        self, name: str, inputs: int, parents: int, size: int, *, bias: bool = False, **options: Any
+        self,
+        name: str,
+        inputs: int,
+        parents: int,
+        size: int,
+        *,
+        in_size: int | None = None,
+        bias: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__()
         self.entry = get_routing(name)
@@ -39,7 +48,7 @@ class Routing(nn.Module):
         if "squash" in options:
             options["squash"] = get_squash(options["squash"])
         self.options = options
-        learned = self.entry.parameters(inputs, parents, size)
+        learned = self.entry.learned(inputs, parents, size, in_size)
         if bias and "bias" not in learned:
             if not self.entry.takes("bias"):
                 raise CapsNetError(f"Routing '{name}' takes no bias.")
@@ -67,7 +76,7 @@ class Routing(nn.Module):
         """
         Args:
             activations: how present each input is, for routings that ask for it.
-            more: the function's further arguments, such as `normalise`.
+            more: the function's further arguments, such as `normalise`; `coupling`, to be used in place of its own.
         """
         arguments = {key: getattr(self, key) for key in self.learned}
         if self.entry.takes("activations"):

@@ -20,9 +20,9 @@ INPUTS, PARENTS, SIZE = 5, 3, 4
 
 
 def arguments_of(name, i=INPUTS, j=PARENTS, d=SIZE, *, batch=2, dtype=torch.float64):
-    """Learned tensors drawn at random, and activations where the routing takes them."""
+    """Learned tensors drawn at random, and activations and input poses where the routing takes them."""
     routing, arguments = get_routing(name), {}
-    for key, value in routing.parameters(i, j, d).items():
+    for key, value in routing.learned(i, j, d, 3).items():
         if isinstance(value, nn.Module):
             arguments[key] = value.to(dtype).eval()
         else:
@@ -31,12 +31,25 @@ def arguments_of(name, i=INPUTS, j=PARENTS, d=SIZE, *, batch=2, dtype=torch.floa
         arguments["bias"] = torch.randn(j, d, dtype=dtype) / 2
     if routing.takes("activations"):
         arguments["activations"] = torch.rand(batch, i, dtype=dtype) * 0.9 + 0.05
+    if routing.takes("capsules"):
+        arguments["capsules"] = torch.randn(batch, i, 3, dtype=dtype)
     return arguments
 
 
 def permuted(name, value, order):
     """What belongs to an input capsule, moved with it."""
-    if name in ("log_prior", "activations"):
+    if name in ("presence", "presence_bias"):
+        return value[order]
+    if name in (
+        "log_prior",
+        "activations",
+        "capsules",
+        "routes",
+        "similarity",
+        "similarity_bias",
+        "benefit",
+        "cost",
+    ):
         return value[:, order]
     if name == "attention":
         return value[:, :, order][:, :, :, order]
@@ -74,6 +87,21 @@ def test_coupling_sums_to_one_over_the_stated_axis(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_coupling_that_is_given_takes_the_place_of_the_routings_own(name):
+    votes, arguments = torch.randn(2, PARENTS, INPUTS, SIZE, dtype=torch.float64), arguments_of(name)
+    function = get_routing(name).function
+    own = function(votes, **arguments)
+    same = function(votes, **arguments, coupling=own.coupling)
+    assert torch.allclose(same.poses, own.poses, atol=1e-12, rtol=0)
+    assert torch.allclose(same.activations, own.activations, atol=1e-12, rtol=0)
+    other = own.coupling.roll(1, dims=1)
+    moved = function(votes, **arguments, coupling=other)
+    assert torch.equal(moved.coupling, other)
+    if name != "uniform":
+        assert not torch.allclose(moved.poses, own.poses, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_order_of_the_input_capsules_does_not_matter(name):
     votes, arguments, order = (
         torch.randn(2, PARENTS, INPUTS, SIZE, dtype=torch.float64),
@@ -92,8 +120,8 @@ def test_order_of_the_input_capsules_does_not_matter(name):
 def test_an_image_is_routed_alone(name):
     votes, arguments = torch.randn(4, PARENTS, INPUTS, SIZE, dtype=torch.float64), arguments_of(name, batch=4)
     alone = dict(arguments)
-    if "activations" in alone:
-        alone["activations"] = alone["activations"][1:2]
+    for key in {"activations", "capsules"} & set(alone):
+        alone[key] = alone[key][1:2]
     function = get_routing(name).function
     for whole, one in zip(function(votes, **arguments), function(votes[1:2], **alone), strict=True):
         assert torch.allclose(whole[1:2], one, atol=1e-10, rtol=0)
@@ -101,7 +129,7 @@ def test_an_image_is_routed_alone(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_of_votes_and_of_everything_learned(name):
-    arguments = arguments_of(name)
+    arguments = arguments_of(name, batch=1)
     modules = {key: value for key, value in arguments.items() if isinstance(value, nn.Module)}
     keys = [key for key in arguments if key not in modules]
 
@@ -109,7 +137,7 @@ def test_gradients_of_votes_and_of_everything_learned(name):
         result = get_routing(name).function(votes, **dict(zip(keys, values, strict=True)), **modules)
         return result.poses, result.activations, result.coupling
 
-    inputs = [torch.randn(2, PARENTS, INPUTS, SIZE, dtype=torch.float64), *(arguments[key] for key in keys)]
+    inputs = [torch.randn(1, PARENTS, INPUTS, SIZE, dtype=torch.float64), *(arguments[key] for key in keys)]
     assert gradcheck(call, [tensor.requires_grad_() for tensor in inputs])
 
 

@@ -39,9 +39,11 @@ def attention_routing(
     attention: Float[Tensor, "j d k i"],
     transform: Float[Tensor, "j d e"],
     bias: Float[Tensor, "j e"],
+    coupling: Float[Tensor, "b j i"] | None = None,
 ) -> RoutingResult:
     """The coupling sums to one over the inputs."""
-    coupling = torch.einsum("bjkd,jdki->bji", votes, attention).softmax(dim=2)
+    if coupling is None:
+        coupling = torch.einsum("bjkd,jdki->bji", votes, attention).softmax(dim=2)
     coupled = torch.einsum("bji,bjid->bjd", coupling, votes)
     poses = (torch.einsum("bjd,jde->bje", coupled, transform) + bias).tanh()
     return RoutingResult(poses, share_of_longest(poses), coupling)

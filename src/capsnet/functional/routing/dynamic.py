@@ -31,6 +31,7 @@ def _leaky_softmax(logits: Float[Tensor, "b j i"]) -> Float[Tensor, "b j i"]:
 def dynamic_routing(
     votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     bias: Float[Tensor, "j d"] | None = None,
+    coupling: Float[Tensor, "b j i"] | None = None,
     *,
     iterations: int = 3,
     squash: Squash = squash_sabour,
@@ -38,6 +39,7 @@ def dynamic_routing(
 ) -> RoutingResult:
     """Procedure 1; the coupling is the last iteration's and sums to one over the parents."""
     normalise = _leaky_softmax if leaky else _softmax
+    shared = () if bias is None else (bias,)
 
     def iterate(votes: Votes, *bias: Tensor) -> tuple[Tensor, Tensor]:
         logits = votes.values.new_zeros(votes.values.shape[:3])
@@ -48,7 +50,13 @@ def dynamic_routing(
                 logits = logits + votes.agreement(poses)
         return poses, coupling
 
-    poses, coupling = route(iterate, votes, shared=() if bias is None else (bias,))
+    def share(votes: Votes, coupling: Tensor, *bias: Tensor) -> tuple[Tensor, Tensor]:
+        return squash(sum(bias, votes.weighted_sum(coupling))), coupling
+
+    if coupling is None:
+        poses, coupling = route(iterate, votes, shared=shared)
+    else:
+        poses, coupling = route(share, votes, each=(coupling,), shared=shared)
     return RoutingResult(poses, length(poses), coupling)
 
 
@@ -56,9 +64,10 @@ def dynamic_routing(
 def leaky_routing(
     votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     bias: Float[Tensor, "j d"] | None = None,
+    coupling: Float[Tensor, "b j i"] | None = None,
     *,
     iterations: int = 3,
     squash: Squash = squash_sabour,
 ) -> RoutingResult:
     """Dynamic routing in which a capsule may keep a part to itself."""
-    return dynamic_routing(votes, bias, iterations=iterations, squash=squash, leaky=True)
+    return dynamic_routing(votes, bias, coupling, iterations=iterations, squash=squash, leaky=True)

@@ -58,6 +58,7 @@ def em_routing(
     beta_u: Float[Tensor, "j"],
     activations: Float[Tensor, "b i"] | Float[Tensor, "b p i"],
     normalise: Normalise = over_parents,
+    coupling: Float[Tensor, "b pj i"] | None = None,
     *,
     iterations: int = 3,
     steepness: float = 0.01,
@@ -68,20 +69,20 @@ def em_routing(
         raise CapsNetError("EM routing's steepness and variance_floor are numbers above 0.")
     activations = by_position(activations)
     positions = activations.shape[1]
+    each = (activations,) if coupling is None else (activations, coupling)
 
-    def iterate(
-        votes: MixtureVotes, activations: Tensor, beta_a: Tensor, beta_u: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def iterate(votes: MixtureVotes, activations: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        *given, beta_a, beta_u = others
         beta_a, beta_u = beta_a.repeat(positions), beta_u.repeat(positions)
 
         def fit(iteration: int, moments: Moments) -> Component:
             slope = steepness * (1 - 0.95 ** (iteration + 1))
             return _m_step(moments, beta_a, beta_u, slope, variance_floor)
 
-        component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
+        component, coupling = fit_mixture(votes, activations, fit, normalise, iterations, *given)
         return component.pose, component.logit.sigmoid(), coupling
 
-    return RoutingResult(*route(iterate, votes, each=(activations,), shared=(beta_a, beta_u), centred=True))
+    return RoutingResult(*route(iterate, votes, each=each, shared=(beta_a, beta_u), centred=True))
 
 
 def _m_step(moments: Moments, beta_a: Tensor, beta_u: Tensor, slope: float, floor: float) -> Component:

@@ -30,6 +30,7 @@ def inverted_routing(
     votes: Float[Tensor, "b j i d"] | UnmadeVotes,
     norm_weight: Float[Tensor, "d"],
     norm_bias: Float[Tensor, "d"],
+    coupling: Float[Tensor, "b j i"] | None = None,
     *,
     iterations: int = 3,
     squash: Squash = efficient_squash,
@@ -43,5 +44,11 @@ def inverted_routing(
             coupling = votes.agreement(poses).softmax(dim=1)
         return squash(votes.weighted_sum(coupling)), coupling
 
-    poses, coupling = route(iterate, votes, shared=(norm_weight, norm_bias))
+    def share(votes: Votes, coupling: Tensor) -> tuple[Tensor, Tensor]:
+        return squash(votes.weighted_sum(coupling)), coupling
+
+    if coupling is None:
+        poses, coupling = route(iterate, votes, shared=(norm_weight, norm_bias))
+    else:
+        poses, coupling = route(share, votes, each=(coupling,))
     return RoutingResult(poses, length(poses), coupling)

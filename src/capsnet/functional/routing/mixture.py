@@ -61,12 +61,19 @@ def by_position(activations: Float[Tensor, "b *p i"]) -> Float[Tensor, "b p i"]:
 
 
 def fit_mixture(
-    votes: MixtureVotes, activations: Float[Tensor, "b p i"], fit: Fit, normalise: Normalise, iterations: int
+    votes: MixtureVotes,
+    activations: Float[Tensor, "b p i"],
+    fit: Fit,
+    normalise: Normalise,
+    iterations: int,
+    given: Float[Tensor, "b j i"] | None = None,
 ) -> tuple[Component, Float[Tensor, "b j i"]]:
     """The components after the last fit, and the coupling that they were fitted with. The parents of a position come one after
-    the other, and see the same activations."""
-    coupling = normalise(votes.uniform()).expand(activations.shape[0], -1, -1)
-    for iteration in range(iterations):
+    the other, and see the same activations. With a coupling that is `given` there is only the last fit."""
+    coupling = given
+    if coupling is None:
+        coupling = normalise(votes.uniform()).expand(activations.shape[0], -1, -1)
+    for iteration in range(0 if given is None else iterations - 1, iterations):
         weights = coupling.unflatten(1, (activations.shape[1], -1)) * activations.unsqueeze(2)
         component = fit(iteration, Moments(*votes.moments(weights.flatten(1, 2)), votes.centre))
         if iteration + 1 < iterations:

@@ -26,6 +26,7 @@ from capsnet.functional.squashing import squash as efficient_squash
 @register_routing("optimised", uses_route=True)
 def optimised_routing(
     votes: Float[Tensor, "b j i d"] | UnmadeVotes,
+    coupling: Float[Tensor, "b j i"] | None = None,
     *,
     iterations: int = 3,
     strength: float = 1.0,
@@ -46,7 +47,13 @@ def optimised_routing(
                 logits = keep * logits + votes.agreement(_direction(coupled)) / strength
         return squash(coupled), coupling
 
-    poses, coupling = route(iterate, votes)
+    def share(votes: Votes, coupling: Tensor) -> tuple[Tensor, Tensor]:
+        return squash(votes.weighted_sum(coupling)), coupling
+
+    if coupling is None:
+        poses, coupling = route(iterate, votes)
+    else:
+        poses, coupling = route(share, votes, each=(coupling,))
     return RoutingResult(poses, length(poses), coupling)
 
 

@@ -4,12 +4,14 @@ A routing is a function `(votes, ...) -> RoutingResult`. What it may take after 
 - learned tensors, and modules that keep statistics, under the names that it declares with `parameters=`;
 - `bias` (J, D), learned too, if the layer's user asks for one;
 - `activations` (B, I), how present each input capsule is;
+- `capsules` (B, I, K), the input capsules' poses, in a dense layer;
+- `coupling` (B, J, I), to be used in place of its own;
 - `normalise`, if convolutional capsules can say among whom a capsule is shared;
 - behind the `*`, options that the layer's user sets, such as `iterations`.
 
 `capsnet.layers.Routing` is the object that capsule layers have of one.
 
-Letters: B batch, I input capsules, J output capsules, D pose size.
+Letters: B batch, I input capsules, J output capsules, D pose size, K input pose size.
 """
 
 import inspect
@@ -35,7 +37,7 @@ class RoutingResult(NamedTuple):
 
 
 Share = Annotated[float, "between 0 and 1"]
-InitialParameters = Callable[[int, int, int], dict[str, Tensor | nn.Module]]
+InitialParameters = Callable[..., dict[str, Tensor | nn.Module]]
 Activation = Callable[[Float[Tensor, "b j d"]], Float[Tensor, "b j"]]
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
@@ -55,7 +57,7 @@ class RoutingEntry:
     """A registered routing.
 
     Args:
-        parameters: its learned tensors' initial values, and its modules, for (I, J, D).
+        parameters: its learned tensors' initial values, and its modules, for (I, J, D) or (I, J, D, K).
         activation: the activation as a function of the pose; None where a pose does not tell it.
         loss: of class capsules' activations, the targets (B, J), and the progress of the training from 0 to 1.
         uses_route: whether it goes over the votes by `products.route` alone, so that they need not be a tensor.
@@ -71,6 +73,13 @@ class RoutingEntry:
     def takes(self, argument: str) -> bool:
         """Whether the function has an argument of this name."""
         return argument in inspect.signature(self.function).parameters
+
+    def learned(self, i: int, j: int, d: int, k: int | None) -> dict[str, Tensor | nn.Module]:
+        """Initial values of all that it learns."""
+        sizes = (i, j, d, k)[: len(inspect.signature(self.parameters).parameters)]
+        if None in sizes:
+            raise CapsNetError(f"Routing '{self.name}' reads the input capsules' poses; give their size.")
+        return self.parameters(*sizes)
 
     def options(self) -> dict[str, Any]:
         """The kind of each option that the layer's user may set."""

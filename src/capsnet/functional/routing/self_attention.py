@@ -25,17 +25,19 @@ def _zero_log_prior(i: int, j: int, d: int) -> dict[str, Tensor | nn.Module]:
 def self_attention_routing(
     votes: Float[Tensor, "b j i d"],
     log_prior: Float[Tensor, "j i"],
+    coupling: Float[Tensor, "b j i"] | None = None,
     *,
     dimension: int | None = None,
     squash: Squash = squash,
 ) -> RoutingResult:
     """Coupling by agreement among the votes (eqs. 5, 6), poses by the coupled sum (eq. 4), squashed (eq. 2)."""
-    d = dimension or votes.shape[-1]
-    total = votes.sum(dim=2, keepdim=True)
-    agreement = (
-        _weighted("bjid,bjkd->bji", votes, total, dim=3) / d**0.5
-    )  # eq. 5, rows of A summed; k has size 1
-    coupling = agreement.softmax(dim=1)  # eq. 6: over the parents
+    if coupling is None:
+        d = dimension or votes.shape[-1]
+        total = votes.sum(dim=2, keepdim=True)
+        agreement = (
+            _weighted("bjid,bjkd->bji", votes, total, dim=3) / d**0.5
+        )  # eq. 5, rows of A summed; k has size 1
+        coupling = agreement.softmax(dim=1)  # eq. 6: over the parents
     weights = (coupling + log_prior).unsqueeze(3)
     poses = squash(_weighted("bjid,bjik->bjd", votes, weights, dim=2))  # eq. 4; k has size 1
     return RoutingResult(poses, length(poses), coupling)

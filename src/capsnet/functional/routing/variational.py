@@ -50,6 +50,7 @@ def variational_routing(
     pose_norm: Callable[[Tensor], Tensor] = _identity,
     activation_norm: Callable[[Tensor], Tensor] = _identity,
     normalise: Normalise = over_parents,
+    coupling: Float[Tensor, "b pj i"] | None = None,
     *,
     iterations: int = 3,
 ) -> RoutingResult:
@@ -57,21 +58,19 @@ def variational_routing(
     one. `pose_norm` and `activation_norm` take (B, J, ...)."""
     activations = by_position(activations)
     positions, parents = activations.shape[1], len(beta_a)
+    each = (activations,) if coupling is None else (activations, coupling)
 
-    def iterate(
-        votes: MixtureVotes, activations: Tensor, beta_a: Tensor, beta_u: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def iterate(votes: MixtureVotes, activations: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        *given, beta_a, beta_u = others
         beta_a, beta_u = beta_a.repeat(positions), beta_u.repeat(positions)
 
         def fit(_: int, moments: Moments) -> Component:
             return _posterior(moments, beta_a, beta_u, parents)
 
-        component, coupling = fit_mixture(votes, activations, fit, normalise, iterations)
+        component, coupling = fit_mixture(votes, activations, fit, normalise, iterations, *given)
         return component.pose, component.logit, coupling
 
-    poses, logits, coupling = route(
-        iterate, votes, each=(activations,), shared=(beta_a, beta_u), centred=True
-    )
+    poses, logits, coupling = route(iterate, votes, each=each, shared=(beta_a, beta_u), centred=True)
     poses = _normalised(pose_norm, poses, parents)
     logits = _normalised(activation_norm, logits.unsqueeze(2), parents).squeeze(2)
     return RoutingResult(poses, logits.sigmoid(), coupling)
