@@ -17,6 +17,7 @@ from typing import Any
 
 import code_map
 import reliability_tables
+import routing_tables
 import unknown_tables
 
 from capsnet.report import paper
@@ -733,6 +734,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         f"reliability-{part}": ("docs/reliability.md", partial(reliability_tables.table, part, make))
         for part, make in reliability_tables.TABLES.items()
     },
+    **{name: ("docs/routing.md", make) for name, make in routing_tables.TABLES.items()},
     "finetuning": ("docs/finetuning.md", finetuning_table),
     "unknown": ("docs/unknown.md", unknown_tables.unknown_table),
     "attacks": ("docs/unknown.md", unknown_tables.attacks_table),
