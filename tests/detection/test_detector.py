@@ -104,6 +104,8 @@ def test_nonsense_is_refused():
         fit_detector(evidence(50), "", false_alarm=1.0)
     with pytest.raises(CapsNetError, match="at least two images"):
         fit_detector(evidence(1), "")
+    with pytest.raises(CapsNetError, match="not finite"):
+        fit_detector(evidence(50)._replace(parts=np.full((50, WIDTH), np.nan)), "")
 
 
 def test_the_distance_of_parts_is_mahalanobis_s():

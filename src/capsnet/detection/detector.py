@@ -159,6 +159,8 @@ def fit_detector(
         raise CapsNetError(f"A rate of false alarms lies between 0 and 1; got {false_alarm}.")
     if len(evidence.scores) < 2:
         raise CapsNetError("Detection is calibrated on at least two images.")
+    if not all(part is None or np.isfinite(part).all() for part in evidence):
+        raise CapsNetError("Detection cannot be calibrated: the network gives values that are not finite.")
     fitted = [fit_rule(names, evidence, false_alarm) for names in rules if _possible(names, evidence)]
     return Detector(tuple(fitted), false_alarm, calibrated_on, len(evidence.scores))
 

@@ -1,6 +1,7 @@
 """What is kept of a run: the last and the best weights while it trains, and the one test at its end."""
 
 import copy
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from capsnet.config import Config
 from capsnet.data.base import DataSet, Split
 from capsnet.data.pairs import PairDataSet
 from capsnet.data.registry import is_path
+from capsnet.errors import CapsNetError
 from capsnet.evaluate.cost import count_operations, count_parameters
 from capsnet.evaluate.evidence import calibrate
 from capsnet.evaluate.metrics import Evaluation, evaluate
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from capsnet.train.loop import Training
 
 LEAST_CALIBRATION = 100
+
+logger = logging.getLogger("capsnet.train")
 
 
 def make_card(
@@ -149,7 +153,11 @@ def calibrate_detection(training: "Training", chosen: CapsuleModel) -> dict[str,
         which, split = "validation images", held_out
     if isinstance(training.dataset, PairDataSet) or len(split.labels) < LEAST_CALIBRATION:
         return {}
-    return calibrate(chosen, training.dataset, split, which).to_dict()
+    try:
+        return calibrate(chosen, training.dataset, split, which).to_dict()
+    except CapsNetError as error:  # a training that diverged still ends with its result
+        logger.warning("%s", error)
+        return {}
 
 
 def describe(
