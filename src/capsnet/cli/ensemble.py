@@ -34,7 +34,7 @@ def ensemble(
     out: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Join several networks: average their scores, choose, train or save them.
+    """Join several networks: average, choose, train or save them.
 
     Args:
         runs: Run folders, folders of `capsnet trials` (all their runs), weights, or a JSON file that lists members, which are
