@@ -23,6 +23,7 @@ ELSEWHERE = {
     "docs/finetuning.md": "tests/test_docs.py",
     "docs/photographs.md": "a download of 170 MB and trainings of half an hour: tests/data/test_cifar10.py",
     "docs/ensembles.md": "trainings of hours: tests/test_docs.py, tests/evaluate, tests/train/test_teacher.py",
+    "docs/records.md": "studies of hours: tests/experiments",
     "docs/unknown.md": "networks on whole test sets: tests/analysis/test_unknown.py, tests/analysis/test_attacks.py",
     "docs/scaling.md": "clusters: tests/train/test_distributed.py, tests/trials",
 }
