@@ -46,12 +46,8 @@ def unknown_table() -> str:
             lines.append(
                 f"| `{system}` | {BASELINES.get(name, name) if plain else name} | {' | '.join(cells)} |"
             )
-    times = ", ".join(f"`{name}` {told['times']:.2f}" for name, told in systems.items())
     counts = f"{record['images']['test images']} pictures of each kind, seed {record['seed']}"
-    lines += [
-        "",
-        f"{counts}. A prediction of one picture with detection takes so many times that without: {times}. {taken(record)}",
-    ]
+    lines += ["", f"{counts}. {taken(record)}"]
     return "\n".join(lines)
 
 

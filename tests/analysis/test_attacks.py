@@ -27,7 +27,7 @@ def batch(model):
 def every_attack(model, images, labels):
     attack, generator = Attack(model, BOUNDS, steps=6), torch.Generator().manual_seed(0)
     targets = (labels + 1) % 4
-    rule = fit_detector(gather(model, [images]), "").rules[0]
+    rule = fit_detector(gather(model, [images], votes=True), "").rules[0]
     return {
         "fgsm": attack.fgsm(images, labels, STRENGTH),
         "pgd": attack.pgd(images, labels, STRENGTH, generator),
@@ -49,7 +49,7 @@ def test_attacks_stay_within_their_strength_and_the_range_and_move_towards_error
 
 def test_the_rule_in_torch_is_the_detector_s(model, batch):
     images, _ = batch
-    evidence = gather(model, [images])
+    evidence = gather(model, [images], votes=True)
     rule = fit_detector(evidence, "").rules[0]
     assert list(rule.yardsticks) == ["votes", "reconstruction", "length"]
     got = DifferentiableRule(rule, model, images.device)(images, torch.from_numpy(evidence.classes))

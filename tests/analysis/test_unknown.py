@@ -57,12 +57,14 @@ def test_votes_that_point_one_way_agree():
     assert weighted_agreement(votes, weights, torch.tensor([1])) == pytest.approx(0)
 
 
-def test_the_parts_are_the_primary_capsules_or_else_the_poses(digits):
+def test_the_parts_are_the_primary_capsules_or_if_asked_for_the_poses():
     image = torch.rand(1, 1, 28, 28)
     for name, count in (("efficient_capsnet", 128), ("base_capsnet", 160), ("cnn_small", 192)):
-        seen = look(capsnet.create_model(name).eval(), image)
+        model = capsnet.create_model(name).eval()
+        seen = look(model, image, features=True)
         assert seen.parts.shape == (1, count)
         assert seen.drawn.shape == image.shape
+        assert (look(model, image).parts is None) == (name != "efficient_capsnet")
 
 
 def test_the_command_measures_and_keeps_a_rule_on_the_card(tmp_path, capfd):

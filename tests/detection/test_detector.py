@@ -56,9 +56,9 @@ def test_without_a_decoder_the_lengths_remain(detector):
     alone = Evidence(usual.scores)
     assert list(detector.rule_for(alone).yardsticks) == ["length"]
     without_parts = usual._replace(parts=None)
-    assert list(detector.rule_for(without_parts).yardsticks) == ["reconstruction", "length"]
+    assert list(detector.rule_for(without_parts).yardsticks) == ["length"]
     of_other_width = usual._replace(parts=usual.parts[:, :2])
-    assert list(detector.rule_for(of_other_width).yardsticks) == ["reconstruction", "length"]
+    assert list(detector.rule_for(of_other_width).yardsticks) == ["length"]
     assert len(fit_detector(alone, "").rules) == 1
 
 

@@ -44,7 +44,8 @@ def auroc(familiar: np.ndarray, foreign: np.ndarray) -> float:
 def judges(evidence: Evidence, false_alarm: float) -> dict[str, tuple[Judge, float]]:
     """Return what can be measured of a system, by name, each with its threshold on validation images.
 
-    Reconstruction and votes are judged by class; length, agreement and energy as they are.
+    Reconstruction and votes are judged by class; length, agreement and energy as they are. "combined" takes features in
+    place of primary capsules where there are none, which the rule on a card does not.
     """
     found: dict[str, tuple[Judge, float]] = {}
     for name in ("length", "energy", "agreement"):
@@ -59,17 +60,17 @@ def judges(evidence: Evidence, false_alarm: float) -> dict[str, tuple[Judge, flo
     return found | {name: (rule.strangeness, rule.threshold) for name, rule in rules.items()}
 
 
-def calibration_evidence(subject: Subject) -> tuple[Evidence, str]:
-    """Return the evidence of validation images, and say which they are."""
+def calibration_evidence(subject: Subject, *, votes: bool) -> tuple[Evidence, str]:
+    """Return the evidence of validation images, and say which they are; `votes` is that of `gather`."""
     split, which = held_out(subject)
     if len(split.labels) > ENOUGH:
         split = split.select(torch.arange(ENOUGH))
-    return gather(subject.model, prepared(subject.dataset, split), votes=True), which
+    return gather(subject.model, prepared(subject.dataset, split), votes=votes), which
 
 
 def fit(subject: Subject, false_alarm: float = FALSE_ALARM) -> Detector:
     """Fit the detector that the weights' card keeps."""
-    evidence, which = calibration_evidence(subject)
+    evidence, which = calibration_evidence(subject, votes=False)
     return fit_detector(evidence, which, false_alarm=false_alarm)
 
 
@@ -100,7 +101,7 @@ def measure(
     false_alarm: float,
 ) -> dict[str, Any]:
     """Return what every measure of one system makes of the sets."""
-    validation, which = calibration_evidence(subject)
+    validation, which = calibration_evidence(subject, votes=True)
     found = judges(validation, false_alarm)
     seen = {
         name: gather(subject.model, _batches(subject, images), votes=True) for name, images in sets.items()
@@ -119,7 +120,7 @@ def measure(
             "auroc": {of: auroc(usual, judge(own)) for of, own in seen.items()},
             "detected_percent": {of: _percent(judge(own) > threshold) for of, own in seen.items()},
         }
-    detector = fit_detector(validation, which, false_alarm=false_alarm)
+    detector = fit(subject, false_alarm)
     return {"calibrated_on": which, "measures": result, **time_detection(subject, detector)}
 
 
@@ -180,6 +181,7 @@ def draw_figure(
     ]
     pictures = [row + [np.ones_like(row[0])] * (SHOWN - len(row)) for row in pictures]
     show_mosaic(left, pictures, list(sets))
+    left.set_aspect("auto")  # so that the rows stand beside their bars
     height = 0.8 / len(systems)
     for n, (name, told) in enumerate(systems.items()):
         combined = told["measures"]["combined"]

@@ -4,7 +4,8 @@ A rule divides each of its measures by the mean that it has on validation images
 harder to draw than a one, and adds them up with weights. Above the sum that the stated share of validation images exceeds, a
 picture is foreign. The weights are those of `WEIGHTS`, chosen once; `docs/unknown.md` says on what.
 
-A detector has several rules, and the first whose measures can be computed counts: without a decoder only the lengths remain.
+A detector has several rules, and the first whose measures can be computed counts: without a decoder, or without few primary
+capsules, only the length remains.
 
 Letters: N images, J classes, M measures.
 """
@@ -23,7 +24,7 @@ from capsnet.errors import CapsNetError
 
 FALSE_ALARM = 0.05
 WEIGHTS = {"votes": 1.0, "reconstruction": 0.2, "length": 0.02}
-RULES = (("votes", "reconstruction", "length"), ("reconstruction", "length"), ("length",))
+RULES = (("votes", "reconstruction", "length"), ("length",))
 TINY = 1e-9
 
 

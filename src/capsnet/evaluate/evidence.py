@@ -31,16 +31,22 @@ class Seen(NamedTuple):
     parts: Tensor | None
 
 
-def look(model: CapsuleModel, images: Float[Tensor, "b c h w"], *, coupling: bool = False) -> Seen:
-    """Run a model on one batch, with all that tells a foreign picture. Gradients flow where they are wanted."""
+def look(
+    model: CapsuleModel, images: Float[Tensor, "b c h w"], *, coupling: bool = False, features: bool = False
+) -> Seen:
+    """Run a model on one batch, with all that tells a foreign picture. `features` is that of `parts_of`."""
     output = model(images, coupling=coupling)
     drawn = None if model.decoder is None else model.reconstruct(output.poses, output.scores.argmax(dim=1))
-    return Seen(output, drawn, parts_of(output))
+    return Seen(output, drawn, parts_of(output, features=features))
 
 
-def parts_of(output: Output) -> Float[Tensor, "b f"] | None:
-    """Return the primary capsules as one row per image; where there are none, or too many, the poses or features."""
-    for parts in (output.parts, output.poses):
+def parts_of(output: Output, *, features: bool = False) -> Float[Tensor, "b f"] | None:
+    """Return the primary capsules as one row per image; None where there are none, or too many.
+
+    Args:
+        features: take the poses, or a CNN's features, in their place.
+    """
+    for parts in (output.parts, output.poses) if features else (output.parts,):
         if parts is not None and parts[0].numel() <= MOST:
             return parts.flatten(1)
     return None
@@ -89,14 +95,14 @@ def gather(model: CapsuleModel, batches: Iterable[Tensor], *, votes: bool = Fals
     """Return the evidence of any number of batches of prepared images.
 
     Args:
-        votes: also how far the votes agree, where there are any.
+        votes: also how far the votes agree, where there are any, and features in place of primary capsules.
     """
     device = next(model.parameters()).device
     found = []
     for batch in batches:
         images = batch.to(device)
         with catching_votes(model) as caught:
-            seen = look(model, images, coupling=votes)
+            seen = look(model, images, coupling=votes, features=votes)
         agreement, coupling = None, seen.output.coupling
         if votes and caught and coupling is not None and caught[0].shape[:3] == coupling.shape:
             prior = getattr(model.routing, "log_prior", 0.0)

@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from capsnet.detection.detector import Detector, fit_detector
 from capsnet.detection.measures import Evidence
-from capsnet.detection.parts import MOST
 from capsnet.export.parts import CLASSES, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import open_session
 
@@ -34,16 +33,16 @@ def fit_to_files(
         some = images[start : start + BATCH]
         computed = dict(zip(names, encoder.run(None, {IMAGES: some}), strict=True))
         scores.append(computed[SCORES])
-        parts.append((computed[PARTS] if PARTS in computed else computed[POSES]).reshape(len(some), -1))
+        if PARTS in computed:
+            parts.append(computed[PARTS].reshape(len(some), -1))
         if decoder is not None:
             known = {POSES: computed[POSES], CLASSES: computed[SCORES].argmax(axis=1)}
             inputs = {item.name: known[item.name] for item in decoder.get_inputs()}
             drawn += decoder.run([RECONSTRUCTION], inputs)
-    described = np.concatenate(parts)
     evidence = Evidence(
         np.concatenate(scores),
         images if drawn else None,
         np.concatenate(drawn) if drawn else None,
-        described if described.shape[1] <= MOST else None,
+        np.concatenate(parts) if parts else None,
     )
     return fit_detector(evidence, calibrated_on, false_alarm=false_alarm)

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capsnet.detection.measures import Evidence
-from capsnet.detection.parts import MOST
 from capsnet.errors import CapsNetError
 from capsnet.export.parts import PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import OnnxModel
@@ -45,10 +44,9 @@ class OnnxSystem:
             return computed, Evidence(scores)
         if drawn is None and self.decoder is not None:
             drawn = self.draw(computed[POSES], scores.argmax(axis=1))
-        parts = (computed[PARTS] if PARTS in computed else computed[POSES]).reshape(len(scores), -1)
-        return computed, Evidence(
-            scores, None if drawn is None else images, drawn, parts if parts.shape[1] <= MOST else None
-        )
+        parts = computed.get(PARTS)
+        rows = None if parts is None else parts.reshape(len(scores), -1)
+        return computed, Evidence(scores, None if drawn is None else images, drawn, rows)
 
     def draw(
         self, poses: Float[np.ndarray, "b ..."], classes: Int[np.ndarray, "b"]

@@ -124,7 +124,7 @@ class DifferentiableRule:
         if name == "reconstruction":
             drawn = self.model.reconstruct(output.poses, classes)
             return (images - drawn).square().mean(dim=(1, 2, 3))
-        parts = parts_of(output)
+        parts = parts_of(output, features=True)
         assert name == "votes"
         assert parts is not None
         return ((parts - self.centres[classes]) @ self.whiten.T).square().mean(dim=1)
