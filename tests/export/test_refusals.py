@@ -139,7 +139,7 @@ def test_classes_of_unnamed_outputs_are_compared_with_the_graph(exported, tmp_pa
         if entry.key == "class_names":
             entry.value = "[]"
         if entry.key == "card":
-            entry.value = json.dumps({**json.loads(entry.value), "num_classes": 10**12})
+            entry.value = json.dumps({**json.loads(entry.value), "num_classes": 10**12, "detection": {}})
     onnx.save(graph, str(tmp_path / "a.onnx"))
     with pytest.raises(
         CapsNetError, match=r"its scores have shape \[10\], its metadata says \[1000000000000\]"

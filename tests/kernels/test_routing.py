@@ -54,7 +54,9 @@ def test_dense_capsules_have_the_plain_outputs_and_gradients(name):
     assert_close(*both(layer, lambda layer: losses_and_gradients(layer, capsules)))
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if ROUTINGS[n].takes("iterations")])
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if ROUTINGS[n].takes("iterations") and n != "heinsen"]
+)  # Heinsen's poses are in several steps plain products, and are left to PyTorch
 def test_every_iterative_routing_is_accelerated(name, monkeypatch):
     layer, capsules = dense(name)
     seen = []
@@ -89,7 +91,8 @@ def test_a_gradient_penalty_is_the_plain_one(name):
         leaf = capsules.clone().requires_grad_()
         (slope,) = torch.autograd.grad(layer(leaf).activations.sum(), leaf, create_graph=True)
         slope.square().sum().backward()
-        return [layer.weight.grad.clone()]
+        # self-routing's activations know nothing of the votes' weights
+        return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in layer.parameters()]
 
     assert_close(*both(layer, penalty))
 

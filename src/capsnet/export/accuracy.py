@@ -6,7 +6,7 @@ from torch import Tensor
 
 from capsnet.data.base import DataSet
 from capsnet.evaluate.metrics import Evaluation, evaluate
-from capsnet.export.parts import IMAGES, POSES, SCORES
+from capsnet.export.names import IMAGES, POSES, SCORES
 from capsnet.export.runtime import open_session
 from capsnet.models.base import CapsuleModel, Output
 

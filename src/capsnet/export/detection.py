@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from capsnet.detection.detector import Detector, fit_detector
 from capsnet.detection.measures import Evidence
-from capsnet.export.parts import CLASSES, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.names import CLASSES, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import open_session
 
 BATCH = 100

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capsnet.errors import CapsNetError
-from capsnet.export.parts import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.names import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import open_session
 from capsnet.models.base import CapsuleModel
 

@@ -11,9 +11,7 @@ import onnx
 from onnx import utils
 
 from capsnet.export.graph import Graph, drop_unused_constants
-
-IMAGES, SCORES, POSES, RECONSTRUCTION, CLASSES = "images", "scores", "poses", "reconstruction", "classes"
-COUPLING, PARTS = "coupling", "parts"
+from capsnet.export.names import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 
 
 def cut(whole: onnx.ModelProto) -> dict[str, onnx.ModelProto]:

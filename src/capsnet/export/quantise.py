@@ -33,7 +33,7 @@ from onnxruntime.quantization import (
 )
 
 from capsnet.export.graph import Graph, drop_unused_constants, strip
-from capsnet.export.parts import IMAGES
+from capsnet.export.names import IMAGES
 
 WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 BATCH = 64

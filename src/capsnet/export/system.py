@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from capsnet.detection.measures import Evidence
 from capsnet.errors import CapsNetError
-from capsnet.export.parts import PARTS, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.names import PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.export.runtime import OnnxModel
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from capsnet.errors import CapsNetError
 from capsnet.export.digamma import translations
-from capsnet.export.parts import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
+from capsnet.export.names import CLASSES, COUPLING, IMAGES, PARTS, POSES, RECONSTRUCTION, SCORES
 from capsnet.models.base import CapsuleModel
 
 OPSET = 20
