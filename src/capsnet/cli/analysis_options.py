@@ -52,3 +52,15 @@ def finish(result: dict[str, Any], subject: "Subject", out: Path, name: str, jso
         return
     for file in [*result["files"], str(out / f"{name}.json"), *map(str, sorted(out.glob(f"{name}.csv")))]:
         console.out.print(file, markup=False, highlight=False, soft_wrap=True)
+
+
+def write_record(file: Path, subject: "Subject", result: dict[str, Any]) -> None:
+    """Write an analysis's numbers with machine and commit, for the tables of the documentation."""
+    import torch
+
+    from capsnet.files import write_json
+    from capsnet.train.provenance import provenance
+
+    told = {"weights": Path(subject.weights).name, "model": subject.name, "dataset": subject.dataset.name}
+    numbers = {key: value for key, value in result.items() if key != "files"}
+    write_json(file, {**told, **numbers, **provenance(subject.device, torch.get_num_threads())})

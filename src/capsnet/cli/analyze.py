@@ -4,7 +4,6 @@ Each command writes its figures as PNG and SVG, and their numbers as JSON and CS
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tyro.extras import SubcommandApp
 
@@ -21,12 +20,10 @@ from capsnet.cli.analysis_options import (
     Weights,
     finish,
     open_subject,
+    write_record,
 )
 from capsnet.cli.options import Maybe, Names
 from capsnet.errors import CapsNetError
-
-if TYPE_CHECKING:
-    from capsnet.analysis.subject import Subject
 
 
 def build_app() -> SubcommandApp:
@@ -247,7 +244,8 @@ def routing(
     result = analyse(subject, indices, subject.one_of_each(1, seed), out)
     result["files"] += [str(file) for file in draw(subject, measures, out)]
     if record:
-        _record_routing(subject, {"images": len(indices), **measures}, record)
+        file = record / "routing" / f"{Path(subject.weights).name}.json"
+        write_record(file, subject, {"images": len(indices), **measures})
     if not json:
         for line in lines(measures):
             console.out.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -272,15 +270,3 @@ def calibration(
 
     subject = open_subject(weights, dataset, data_dir, device, threads)
     finish(analyse(subject, subject.choose(images, seed), out), subject, out, "calibration", json)
-
-
-def _record_routing(subject: "Subject", measures: dict[str, Any], record: Path) -> None:
-    import torch
-
-    from capsnet.files import write_json
-    from capsnet.train.provenance import provenance
-
-    name = Path(subject.weights).name
-    told = {"weights": name, "model": subject.name, "dataset": subject.dataset.name}
-    where = provenance(subject.device, torch.get_num_threads())
-    write_json(record / "routing" / f"{name}.json", {**told, **measures, **where})

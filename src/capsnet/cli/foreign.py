@@ -1,7 +1,7 @@
 """`capsnet analyze unknown` and `capsnet analyze attacks`: what networks make of pictures that are none of their classes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
@@ -18,11 +18,12 @@ from capsnet.cli.analysis_options import (
     Weights,
     finish,
     open_subject,
+    write_record,
 )
 from capsnet.cli.options import Flag, Maybe
 
 if TYPE_CHECKING:
-    import torch
+    from capsnet.analysis.subject import Subject
 
 Beside = Annotated[tuple[str, ...], arg(help="More weights, to compare on the same pictures.")]
 Record = Annotated[
@@ -59,9 +60,8 @@ def unknown(
     """
     from capsnet.analysis import unknown as run
 
-    subject = open_subject(weights, dataset, data_dir, device, threads)
-    subjects = [subject]
-    subjects += [open_subject(w, subject.opened.dataset_name, data_dir, device, threads) for w in beside]
+    subjects = _open_all(weights, beside, dataset, data_dir, device, threads)
+    subject = subjects[0]
     result = run.analyse(
         subjects,
         subject.choose(images, seed),
@@ -81,7 +81,7 @@ def unknown(
         write_card(weights, replace(subject.model.card, detection=detection))
         console.errors.print(f"{weights}: the rule is on the card.", markup=False, highlight=False)
     if record:
-        _record(record, result, subject.device, subject.dataset.name)
+        write_record(record, subject, result)
     finish(result, subject, out, "unknown", json)
 
 
@@ -114,23 +114,25 @@ def attacks(
     """
     from capsnet.analysis.attacks import report as run
 
-    subject = open_subject(weights, dataset, data_dir, device, threads)
-    subjects = [subject]
-    subjects += [open_subject(w, subject.opened.dataset_name, data_dir, device, threads) for w in beside]
+    subjects = _open_all(weights, beside, dataset, data_dir, device, threads)
+    subject = subjects[0]
     chosen = subject.choose(images, seed)
     result = run.analyse(
         subjects, chosen, out, strengths=strengths, steps=steps, seed=seed, false_alarm=false_alarm
     )
     if record:
-        _record(record, result, subject.device, subject.dataset.name)
+        write_record(record, subject, result)
     finish(result, subject, out, "attacks", json)
 
 
-def _record(file: Path, result: dict[str, Any], device: "torch.device", dataset: str) -> None:
-    import torch
-
-    from capsnet.files import write_json
-    from capsnet.train.provenance import provenance
-
-    kept = {key: value for key, value in result.items() if key != "files"}
-    write_json(file, {"dataset": dataset, **kept, **provenance(device, torch.get_num_threads())})
+def _open_all(
+    weights: str,
+    beside: tuple[str, ...],
+    dataset: str | None,
+    data_dir: Path | None,
+    device: str,
+    threads: int | None,
+) -> "list[Subject]":
+    """Open the weights and those to compare, all on the data set of the first."""
+    first = open_subject(weights, dataset, data_dir, device, threads)
+    return [first, *(open_subject(w, first.opened.dataset_name, data_dir, device, threads) for w in beside)]
