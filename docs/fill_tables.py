@@ -397,7 +397,7 @@ def side_by_side_table() -> str:
             f"| {names[setting]} | {alone:.0f} | {100 * alone / best:.1f} % | {beside:.0f} | {200 * beside / best:.1f} % |"
         )
     return "\n".join(
-        [*lines, "", f"Medians of five rounds. {taken(record)}, {record['threads']} threads a training."]
+        [*lines, "", f"Medians of five rounds. {taken(record)}, {record['threads']} threads per training."]
     )
 
 
@@ -633,7 +633,7 @@ def cifar10_table() -> str:
             f"{length(seeds[0])} | {statistics.mean(run['seconds'] for run in seeds) / 60:.0f} |"
         )
         machines |= {
-            f"{r['machine']}, {r['threads']} thread{'s' * (r['threads'] > 1)} a run, {r['date'][:10]}"
+            f"{r['machine']}, {r['threads']} thread{'s' * (r['threads'] > 1)} per run, {r['date'][:10]}"
             for r in seeds
         }
     lines += ["", f"Ours: {'; '.join(sorted(machines)) or 'no run is kept in `results/cifar10/` yet'}."]
